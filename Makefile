@@ -1,0 +1,45 @@
+# One command for each chore; `make help` lists them.
+.DEFAULT_GOAL := help
+SHELL := /bin/bash
+
+VENV ?= .venv
+PYTHON ?= python3
+BIN := $(VENV)/bin
+export PYTHONPATH := operator:serving_image:.
+# The environment is made again only when what it is made from changes.
+INSTALLED := $(VENV)/.installed-$(shell cat pyproject.toml constraints.txt | sha256sum | cut -c1-16)
+
+.PHONY: help
+help: ## List the commands
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+$(INSTALLED): pyproject.toml constraints.txt
+	@echo "==> Python environment in $(VENV)"
+	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/pip install -q -c constraints.txt -e '.[dev]'
+	@rm -f $(VENV)/.installed-*
+	@touch $@
+
+.PHONY: install
+install: $(INSTALLED) ## Make the Python environment
+
+.PHONY: lint
+lint: install ## Style, types and the import contracts
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+.PHONY: unit
+unit: install ## Unit tests: nothing but Python
+	$(BIN)/pytest -q tests/unit
+
+.PHONY: check
+check: lint unit ## The inner loop: lint, types, contracts, unit tests
+
+.PHONY: test
+test: check ## Everything, on a fresh machine, alone
+
+.PHONY: clean
+clean: ## Remove what the commands made in this checkout
+	rm -rf build $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

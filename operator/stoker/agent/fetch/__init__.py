@@ -1,0 +1,1 @@
+"""Fetchers: one for each kind of source, all with the same shape."""

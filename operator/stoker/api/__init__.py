@@ -1,0 +1,1 @@
+"""The contract: what users write and read. Imports nothing else of Stoker."""

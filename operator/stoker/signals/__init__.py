@@ -1,0 +1,1 @@
+"""Where numbers from outside the API server come from."""
