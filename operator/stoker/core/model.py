@@ -1,0 +1,84 @@
+"""What goes into a reconcile and what comes out of it.
+
+`Observed` is what one worker read of one service, live. `Plan` is everything that should happen
+next, each action with its reason, so that a test, a log line and a person see the same.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+JsonObject: TypeAlias = dict[str, Any]
+"""A Kubernetes object as the API server sends it: plain, so that no field is lost."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InstanceReport:
+    """What an instance said of itself on its probe port (`GET /state`)."""
+
+    ready: bool
+    revision: str
+    """Name of the revision it was started for."""
+    model_version: str
+    """What the weights are: the resolved commit, tag or version."""
+    weights_digest: str
+    """`sha256:` and the digest of the weights' manifest."""
+    stage: str
+    """Start-up stage it is in, `Serving` after the last one."""
+    in_flight: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observed:
+    """One service and its children, as read from the API server, plus what its instances say."""
+
+    service: JsonObject
+    deployments: tuple[JsonObject, ...] = ()
+    pods: tuple[JsonObject, ...] = ()
+    services: tuple[JsonObject, ...] = ()
+    disruption_budgets: tuple[JsonObject, ...] = ()
+    service_accounts: tuple[JsonObject, ...] = ()
+    reports: Mapping[str, InstanceReport] = field(default_factory=dict)
+    """By pod name; a pod that did not answer is absent."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Apply:
+    """Create or change an object by server-side apply with our field manager."""
+
+    object: JsonObject
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delete:
+    """Delete an object, if it is still the one that was observed (same uid)."""
+
+    object: JsonObject
+    reason: str
+
+
+Action: TypeAlias = Apply | Delete
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """A Kubernetes Event on the service; emitted on a transition only."""
+
+    type: str
+    """`Normal` or `Warning`."""
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What one reconcile decided."""
+
+    actions: tuple[Action, ...]
+    """In order; when one fails the later ones wait for the next try."""
+    status: JsonObject
+    """The whole status to write, if it differs from the live one."""
+    events: tuple[Event, ...] = ()
+    requeue_after_s: float | None = None
+    """Look again after this long even if nothing changes; None if only a change matters."""
