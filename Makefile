@@ -40,6 +40,14 @@ check: lint unit ## The inner loop: lint, types, contracts, unit tests
 .PHONY: test
 test: check ## Everything, on a fresh machine, alone
 
+.PHONY: cluster-up
+cluster-up: install ## Start a Kubernetes with two nodes on this machine (as root)
+	$(BIN)/python -m e2e.cluster up
+
+.PHONY: cluster-down
+cluster-down: install ## End it and remove all that it made
+	$(BIN)/python -m e2e.cluster down
+
 .PHONY: clean
 clean: ## Remove what the commands made in this checkout
 	rm -rf build $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -1,0 +1,167 @@
+"""Which processes of a cluster run, and how they are started and ended.
+
+Every process has a file that says its id, when it started and in which boot of the machine. An id
+is used again by other programs: only a process that matches all three is ours and is ever ended.
+"""
+
+import contextlib
+import json
+import os
+import shlex
+import signal
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from e2e.cluster.command import wait_for
+from e2e.cluster.errors import ClusterError
+
+_TERM_DEADLINE_S = 10
+_KILL_DEADLINE_S = 10
+_SHOWN_LOG_BYTES = 1500
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Process:
+    """A process we started."""
+
+    pid: int
+    started_ticks: int
+    """Clock ticks between the machine's boot and its start (proc(5), field 22 of stat)."""
+    boot_id: str
+    command: list[str]
+
+    @property
+    def alive(self) -> bool:
+        """Whether this very process runs; a zombie or another one with its id does not count."""
+        return self.boot_id == _boot_id() and _started_ticks(self.pid) == self.started_ticks
+
+
+class Processes:
+    """The processes of one cluster, kept in a folder of small files."""
+
+    def __init__(self, *, state: Path) -> None:
+        self._files = state / "processes"
+        self._logs = state / "logs"
+
+    def start(self, name: str, command: Sequence[str | Path]) -> Process:
+        """Start a process in a session of its own, or keep the one that runs this very command.
+
+        Its output goes to ``logs/NAME.log``. Raises ClusterError if it can't be executed.
+        """
+        words = [str(word) for word in command]
+        running = self.get(name)
+        if running is not None and running.alive:
+            if running.command == words:
+                return running
+            self.stop(name)
+        self._files.mkdir(parents=True, exist_ok=True)
+        self._logs.mkdir(parents=True, exist_ok=True)
+        pid = self._spawn(name, words)
+        started = _started_ticks(pid)
+        if started is None:
+            raise ClusterError(f"{name} ended at once:\n{self.log_end(name)}")
+        process = Process(pid=pid, started_ticks=started, boot_id=_boot_id(), command=words)
+        self._file(name).write_text(json.dumps(asdict(process)) + "\n")
+        return process
+
+    def get(self, name: str) -> Process | None:
+        """What was started under a name, alive or not."""
+        file = self._file(name)
+        return Process(**json.loads(file.read_text())) if file.exists() else None
+
+    def names(self) -> list[str]:
+        """Every process that was started and not stopped since."""
+        return sorted(file.stem for file in self._files.glob("*.json"))
+
+    def check_alive(self, name: str) -> None:
+        """Raise ClusterError with the end of its log if the process ended by itself."""
+        process = self.get(name)
+        if process is None or not process.alive:
+            raise ClusterError(f"{name} ended by itself; the end of its log:\n{self.log_end(name)}")
+
+    def log_end(self, name: str) -> str:
+        """The last lines that a process wrote."""
+        log = self._logs / f"{name}.log"
+        text = log.read_bytes()[-_SHOWN_LOG_BYTES:].decode(errors="replace") if log.exists() else ""
+        return f"{text.strip()}\n(all of it: {log})"
+
+    def stop(self, name: str) -> None:
+        """End a process and wait until it is gone: politely first, then by force."""
+        process = self.get(name)
+        if process is not None and process.alive:
+            end([process], what=name)
+        self._file(name).unlink(missing_ok=True)
+
+    def _file(self, name: str) -> Path:
+        return self._files / f"{name}.json"
+
+    def _spawn(self, name: str, words: list[str]) -> int:
+        log = self._logs / f"{name}.log"
+        with log.open("a") as file:
+            file.write(f"$ {shlex.join(words)}\n")
+        try:
+            return os.posix_spawn(
+                words[0],
+                words,
+                dict(os.environ),
+                setsid=True,
+                file_actions=[
+                    (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
+                    (os.POSIX_SPAWN_OPEN, 1, str(log), os.O_WRONLY | os.O_APPEND, 0),
+                    (os.POSIX_SPAWN_DUP2, 1, 2),
+                ],
+            )
+        except OSError as error:
+            raise ClusterError(f"{name} can't be started: {words[0]}: {error.strerror}") from error
+
+
+def end(processes: Sequence[Process], *, what: str) -> None:
+    """End processes and wait until all are gone. Raises ClusterError if one survives SIGKILL."""
+    for sent, deadline_s in ((signal.SIGTERM, _TERM_DEADLINE_S), (signal.SIGKILL, _KILL_DEADLINE_S)):
+        for process in processes:
+            _send(process, sent)
+        try:
+            wait_for(f"the end of {what}", lambda: _living(processes), deadline_s=deadline_s)
+            return
+        except ClusterError:
+            if sent is signal.SIGKILL:
+                raise
+
+
+def _send(process: Process, sent: signal.Signals) -> None:
+    """Signal a process if it is still the one we started; its file descriptor can't change hands."""
+    try:
+        descriptor = os.pidfd_open(process.pid)
+    except ProcessLookupError:
+        return
+    try:
+        if process.alive:
+            signal.pidfd_send_signal(descriptor, sent)
+    except ProcessLookupError:
+        pass  # it ended in between, which is what we want
+    finally:
+        os.close(descriptor)
+
+
+def _living(processes: Sequence[Process]) -> str | None:
+    living = [str(process.pid) for process in processes if process.alive]
+    for process in processes:
+        with contextlib.suppress(ChildProcessError):  # only a child of this very program can be reaped
+            os.waitpid(process.pid, os.WNOHANG)
+    return f"still alive: {', '.join(living)}" if living else None
+
+
+def _boot_id() -> str:
+    return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+
+
+def _started_ticks(pid: int) -> int | None:
+    """When a process started; None if there is none with that id, or only its zombie."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    # The second field is the program's name in parentheses and may hold anything.
+    state, *fields = stat.rpartition(")")[2].split()
+    return None if state in "ZX" else int(fields[18])
