@@ -37,6 +37,14 @@ unit: install ## Unit tests: nothing but Python
 .PHONY: check
 check: lint unit ## The inner loop: lint, types, contracts, unit tests
 
+HELM ?= $(or $(STOKER_CACHE),$(HOME)/.cache/stoker)/bin/helm
+.PHONY: chart
+chart: install ## The chart's table of values, and build/stoker.yaml for kubectl
+	$(BIN)/python charts/values_table.py
+	$(HELM) lint --strict charts/stoker
+	@mkdir -p build
+	{ cat charts/namespace.yaml; $(HELM) template stoker charts/stoker --namespace stoker-system --skip-tests; } > build/stoker.yaml
+
 .PHONY: test
 test: check ## Everything, on a fresh machine, alone
 

@@ -1,0 +1,118 @@
+"""What the chart renders, for each way that people install it.
+
+After a change that is meant: `pytest tests/chart/test_render.py --update-golden`, and read the diff.
+"""
+
+from pathlib import Path
+
+import pytest
+import yaml
+from tests.chart.cases import CASES
+from tests.chart.helm import CHART
+
+GOLDEN = Path(__file__).parent / "golden"
+ROOT = Path(__file__).parents[2]
+
+cases = pytest.mark.parametrize("name", [pytest.param(name, id=name) for name in CASES])
+
+
+@cases
+def test_renders_what_it_rendered_before(name, rendered, request):
+    now = yaml.safe_dump_all(rendered(name), sort_keys=True, width=110)
+    golden = GOLDEN / f"{name.replace(' ', '-')}.yaml"
+    if request.config.getoption("--update-golden"):
+        golden.write_text(now)
+    assert now == golden.read_text()
+
+
+@pytest.mark.parametrize("name", [None, *CASES], ids=lambda name: name or "chart alone")
+def test_lints_without_a_warning(name, helm):
+    assert "0 chart(s) failed" in helm(
+        "lint", "--strict", str(CHART), values=CASES[name].values if name else {}
+    )
+
+
+def empty_fields(value, path=""):
+    """Paths of nulls, empty maps and empty lists, which server-side apply would own for nothing.
+
+    An empty selector is not one of them: it says "all".
+    """
+    children = value.items() if isinstance(value, dict) else enumerate(value)
+    for key, child in children:
+        here = f"{path}.{key}"
+        if child is None or (child in ({}, []) and not here.endswith("Selector")):
+            yield here
+        elif isinstance(child, dict | list):
+            yield from empty_fields(child, here)
+
+
+@cases
+def test_nothing_is_rendered_empty(name, rendered):
+    assert [path for obj in rendered(name) for path in empty_fields(obj, obj["kind"])] == []
+
+
+CLUSTER_SCOPED = {"ClusterRole", "ClusterRoleBinding", "CustomResourceDefinition"}
+
+
+@cases
+def test_every_object_says_where_it_lives(name, rendered):
+    objects = rendered(name)
+    allowed = {CASES[name].namespace, *CASES[name].values.get("watchNamespaces", [])}
+    placed = {obj["metadata"].get("namespace") for obj in objects if obj["kind"] not in CLUSTER_SCOPED}
+    assert placed == allowed
+
+
+def test_a_namespaced_install_makes_nothing_for_the_whole_cluster(rendered):
+    assert {obj["kind"] for obj in rendered("nothing outside of the namespaces")} & CLUSTER_SCOPED == set()
+
+
+@cases
+def test_labels_are_the_recommended_ones(name, rendered):
+    for obj in rendered(name):
+        labels = obj["metadata"]["labels"]
+        recommended = {f"app.kubernetes.io/{key}" for key in (
+            "name", "instance", "component", "version", "part-of", "managed-by"
+        )}  # fmt: skip
+        assert recommended <= labels.keys(), obj["metadata"]["name"]
+        assert labels["app.kubernetes.io/instance"] == CASES[name].release
+
+
+@cases
+def test_names_fit_into_63_characters(name, rendered):
+    assert [obj["metadata"]["name"] for obj in rendered(name) if len(obj["metadata"]["name"]) > 63] == []
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        pytest.param({"commonLabels": {"a": "b"}}, id="common labels"),
+        pytest.param({"operator": {"podLabels": {"a": "b"}}}, id="labels of the pods"),
+        pytest.param({"image": {"tag": "9.9.9"}}, id="another version"),
+    ],
+)
+def test_the_selector_never_changes(values, helm, rendered):
+    def deployment(objects):
+        (found,) = (obj["spec"] for obj in objects if obj["kind"] == "Deployment")
+        return found
+
+    before, after = deployment(rendered("defaults")), deployment(helm.template(values=values))
+    assert before["selector"] == after["selector"]
+    assert after["selector"]["matchLabels"].items() <= after["template"]["metadata"]["labels"].items()
+
+
+def test_a_pods_own_label_wins_over_a_common_one(helm):
+    objects = helm.template(values={"commonLabels": {"team": "a"}, "operator": {"podLabels": {"team": "b"}}})
+    (deployment,) = (obj for obj in objects if obj["kind"] == "Deployment")
+    assert deployment["metadata"]["labels"]["team"] == "a"
+    assert deployment["spec"]["template"]["metadata"]["labels"]["team"] == "b"
+
+
+def test_version_is_that_of_the_distribution():
+    chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
+    assert f'version = "{chart["appVersion"]}"' in (ROOT / "pyproject.toml").read_text()
+
+
+def test_notes_say_what_to_do_next(helm):
+    notes = helm("install", "stoker", str(CHART), "--dry-run=client", "--namespace", "x").split("NOTES:")[1]
+    for step in ("kubectl -n x rollout status", "kind: InferenceService", "kubectl describe infer"):
+        assert step in notes
