@@ -1,0 +1,37 @@
+"""How to reach the API server, and as whom.
+
+A kubeconfig when one is named (setting, or `KUBECONFIG`), else the service account of the pod.
+The official client's loaders do the work, as exec plugins, OIDC and token files are theirs to know.
+kopf logs in through here too (`controller/handlers.py`), so that there is one way to be someone.
+"""
+
+import os
+from pathlib import Path
+
+from kubernetes.aio import config as loaders
+from kubernetes.aio.client import Configuration
+
+from stoker.kube.errors import FatalError
+
+_SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+
+
+async def load(kubeconfig: str | None) -> Configuration:
+    """Credentials read anew; in a pod, the token file is read again every minute by the client."""
+    configuration = Configuration()
+    try:
+        if path := kubeconfig or os.environ.get("KUBECONFIG"):
+            await loaders.load_kube_config(path, client_configuration=configuration, persist_config=False)
+        else:
+            loaders.load_incluster_config(configuration)
+    except (loaders.ConfigException, OSError) as error:
+        raise FatalError(
+            "looking for the cluster", f"{error} Run in a pod, or name a kubeconfig with --kubeconfig."
+        ) from error
+    return configuration
+
+
+def pod_namespace() -> str | None:
+    """Namespace that this process runs in; None outside of a pod."""
+    path = _SERVICE_ACCOUNT / "namespace"
+    return path.read_text().strip() if path.exists() else None

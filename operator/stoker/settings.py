@@ -1,0 +1,80 @@
+"""What the operator is told at its start; everything it may be told is here.
+
+Each setting is a flag of `stoker operator` and an environment variable: `resync_s` is
+`--resync-seconds` and `STOKER_RESYNC_SECONDS`. The command and its help are made from this class
+(`cli/operator.py`).
+"""
+
+import secrets
+import socket
+from dataclasses import dataclass, field
+from typing import Any
+
+from stoker.core.config import Config
+from stoker.kube import access
+
+
+def _setting(default: Any, meaning: str) -> Any:
+    """A field whose meaning `stoker operator --help` can show, which a docstring could not."""
+    if callable(default):
+        return field(default_factory=default, metadata={"help": meaning})
+    return field(default=default, metadata={"help": meaning})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """Settings of `stoker operator`."""
+
+    image: str = _setting(
+        "stoker:latest", "Image with this program; its `stoker fetch` brings the weights of an instance."
+    )
+    serving_image: str = _setting(
+        "stoker-serving:latest", "Serving image for accelerators, where a service names none."
+    )
+    serving_image_cpu: str = _setting(
+        "stoker-serving-cpu:latest", "Serving image for `accelerator.type: cpu`."
+    )
+    image_pull_policy: str = _setting("IfNotPresent", "Pull policy of the containers of an instance.")
+    image_pull_secrets: tuple[str, ...] = _setting(
+        (), "Pull secrets in the service's namespace, separated by commas."
+    )
+    allow_cluster_internal_sources: bool = _setting(
+        False, "Whether weights may come from private, loopback and cluster addresses."
+    )
+    progress_deadline_s: float = _setting(
+        600.0, "Seconds without a Ready instance after which a new revision is called stalled."
+    )
+
+    watch_namespaces: tuple[str, ...] = _setting(
+        (), "Namespaces to serve, separated by commas; all if empty."
+    )
+    namespace: str = _setting(
+        lambda: access.pod_namespace() or "default", "Namespace of the operator itself and of its Lease."
+    )
+    identity: str = _setting(
+        # Never the same twice: two processes of one name would both believe to hold the Lease.
+        lambda: f"{socket.gethostname()}_{secrets.token_hex(4)}",
+        "Name of this replica in the Lease and in Events.",
+    )
+    lease_name: str = _setting("stoker-operator", "Name of the Lease that the leading replica holds.")
+    kubeconfig: str = _setting("", "Kubeconfig to use instead of the pod's service account.")
+
+    workers: int = _setting(8, "Services that are reconciled at the same time.")
+    resync_s: float = _setting(
+        300.0, "Seconds after which every service is looked at again even if nothing changed."
+    )
+    port: int = _setting(8080, "Port of /healthz, /readyz and /metrics.")
+    log_format: str = _setting("text", "Log lines as `text` or as `json`.")
+    log_level: str = _setting("info", "Least level to log: debug, info, warning or error.")
+
+    def config(self) -> Config:
+        """The part that decisions depend on."""
+        return Config(
+            stoker_image=self.image,
+            serving_image=self.serving_image,
+            serving_image_cpu=self.serving_image_cpu,
+            image_pull_policy=self.image_pull_policy,
+            image_pull_secrets=self.image_pull_secrets,
+            allow_cluster_internal_sources=self.allow_cluster_internal_sources,
+            progress_deadline_s=self.progress_deadline_s,
+        )
