@@ -45,8 +45,12 @@ chart: install ## The chart's table of values, and build/stoker.yaml for kubectl
 	@mkdir -p build
 	{ cat charts/namespace.yaml; $(HELM) template stoker charts/stoker --namespace stoker-system --skip-tests; } > build/stoker.yaml
 
+.PHONY: api-server
+api-server: install ## Tests against a real API server, built from Go modules the first time
+	$(BIN)/pytest -q tests/cluster
+
 .PHONY: test
-test: check ## Everything, on a fresh machine, alone
+test: check api-server ## Everything, on a fresh machine, alone
 
 .PHONY: cluster-up
 cluster-up: install ## Start a Kubernetes with two nodes on this machine (as root)

@@ -6,6 +6,7 @@ from pathlib import Path
 import click
 
 from e2e.cluster import cluster, programs
+from e2e.cluster import status as statuses
 from e2e.cluster.errors import ClusterError
 from e2e.cluster.layout import default_state
 
@@ -41,6 +42,14 @@ def up(nodes: int, control_plane_only: bool, state: Path | None) -> None:
 def down(control_plane_only: bool, state: Path | None) -> None:
     """End the cluster and remove all that it made."""
     cluster.down(state or default_state(control_plane_only=control_plane_only))
+
+
+@main.command()
+@_control_plane_only
+@_state
+def status(control_plane_only: bool, state: Path | None) -> None:
+    """Show what runs, and where its kubeconfig is."""
+    click.echo(statuses.describe(state or default_state(control_plane_only=control_plane_only)))
 
 
 @main.command()

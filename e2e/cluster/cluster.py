@@ -2,43 +2,103 @@
 
 import contextlib
 import fcntl
+import json
 import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-from e2e.cluster import control_plane, programs
+from e2e.cluster import cgroups, control_plane, dns, host, network, programs
 from e2e.cluster import layout as layouts
+from e2e.cluster.command import wait_for
+from e2e.cluster.control_plane import kubectl
 from e2e.cluster.errors import ClusterError
 from e2e.cluster.layout import Layout
+from e2e.cluster.node import RunningNode, check_paths
+from e2e.cluster.pause_image import write_pause_archive
 from e2e.cluster.processes import Processes
 from e2e.cluster.progress import Progress
+
+_NODES_DEADLINE_S = 120
 
 
 def up(state: Path, *, nodes: int) -> Layout:
     """Start the cluster of a state folder, or what of it doesn't run; 0 nodes is a control plane alone."""
+    if nodes:
+        host.check_root()
+        check_paths(state)
+    host.install_missing(host.NODE_TOOLS if nodes else host.CONTROL_PLANE_TOOLS)
     programs.build(programs.PROGRAMS if nodes else programs.CONTROL_PLANE)
     state.mkdir(parents=True, exist_ok=True)
     with _locked(state):
         layout = layouts.plan(state, nodes=nodes)
-        layout.save()
         processes = Processes(state=state)
-        progress = Progress(total=2)
-        progress.step("start the control plane")
+        progress = Progress(total=5 if nodes else 2)
+        layout.save()
+        if nodes:
+            progress.step(f"bridge {network.BRIDGE}")
+            host.change_kernel_settings(_kernel_settings(layout))
+            network.create_bridge(layout)
+        progress.step(f"control plane at {layout.api_url}")
         control_plane.start(layout, processes)
+        if nodes:
+            _start_nodes(layout, processes, progress)
         progress.step(f"ready: export KUBECONFIG={layout.kubeconfig}")
     return layout
 
 
 def down(state: Path) -> None:
     """End the cluster of a state folder and remove all that it made. Nothing to do is no error."""
-    if layouts.load(state) is None:
+    layout = layouts.load(state)
+    if layout is None:
         return
     with _locked(state):
         processes = Processes(state=state)
-        for name in processes.names():
-            processes.stop(name)
+        for node in layout.node_list:
+            RunningNode(node, layout=layout, processes=processes).stop()
+        processes.kill_all()
+        if layout.nodes:
+            network.remove_bridge(layout)
+            cgroups.remove(layouts.CGROUP)
+            host.restore_kernel_settings(_kernel_settings(layout))
         shutil.rmtree(state)
+
+
+def running_nodes(layout: Layout) -> list[RunningNode]:
+    """The nodes of a cluster that is up."""
+    processes = Processes(state=layout.state)
+    return [RunningNode(node, layout=layout, processes=processes) for node in layout.node_list]
+
+
+def _start_nodes(layout: Layout, processes: Processes, progress: Progress) -> None:
+    progress.step(f"{layout.nodes} nodes")
+    pause = layout.state / "pause.tar"
+    write_pause_archive(pause, program=programs.program("pause"))
+    nodes = running_nodes(layout)
+    network.route(layout, {one.node: one.start_holder() for one in nodes})
+    for one in nodes:
+        one.start_containerd()
+        one.import_image(pause)
+        one.start_kubernetes()
+    progress.step("cluster DNS, and nodes Ready")
+    dns.start(layout, processes)
+    wait_for(f"{layout.nodes} nodes to be Ready", lambda: _not_ready(layout), deadline_s=_NODES_DEADLINE_S)
+
+
+def _not_ready(layout: Layout) -> str | None:
+    found = json.loads(kubectl(layout, "get", "nodes", "-o", "json"))["items"]
+    ready = {
+        node["metadata"]["name"]
+        for node in found
+        for condition in node["status"].get("conditions", [])
+        if (condition["type"], condition["status"]) == ("Ready", "True")
+    }
+    missing = [node.name for node in layout.node_list if node.name not in ready]
+    return f"not Ready: {', '.join(missing)} (logs in {layout.logs})" if missing else None
+
+
+def _kernel_settings(layout: Layout) -> Path:
+    return layout.state / "kernel-settings-before.json"
 
 
 @contextlib.contextmanager

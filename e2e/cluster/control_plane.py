@@ -124,7 +124,6 @@ def controller_manager_command(layout: Layout, credentials: Credentials) -> list
         f"--root-ca-file={credentials.ca}",
         f"--service-account-private-key-file={credentials.service_accounts[1]}",
         "--use-service-account-credentials",
-        *("--allocate-node-cidrs", f"--cluster-cidr={fixed.POD_RANGE}", "--node-cidr-mask-size=24"),
         f"--service-cluster-ip-range={fixed.SERVICE_RANGE}",
         *("--kube-api-qps=300", "--kube-api-burst=500"),
         "--leader-elect=false",

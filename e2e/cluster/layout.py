@@ -4,7 +4,7 @@ import json
 import os
 import socket
 from dataclasses import asdict, dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from e2e.cluster.errors import ClusterError
 
@@ -13,11 +13,42 @@ _STATE = Path("/var/tmp/stoker")  # survives a reboot, which /run does not
 _BRIDGE_ADDRESS = "10.250.0.1"
 _MOST_NODES = 100
 
+CGROUP = PurePosixPath("stoker")
+"""The group of all nodes, below the root of every tree of control groups."""
 CLUSTER_DOMAIN = "cluster.local"
 SERVICE_RANGE = "10.96.0.0/16"
 KUBERNETES_SERVICE_ADDRESS = "10.96.0.1"
 DNS_SERVICE_ADDRESS = "10.96.0.10"
 POD_RANGE = "10.244.0.0/16"
+"""Every node has a /24 of it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Node:
+    """One node: what follows from its number."""
+
+    number: int
+    """1 for the first."""
+
+    @property
+    def name(self) -> str:
+        """In Kubernetes."""
+        return f"node-{self.number}"
+
+    @property
+    def address(self) -> str:
+        """On the bridge."""
+        return f"10.250.0.{10 + self.number}"
+
+    @property
+    def pod_range(self) -> str:
+        """The addresses of its pods."""
+        return f"10.244.{self.number}.0/24"
+
+    @property
+    def cgroup(self) -> PurePosixPath:
+        """The group of all its processes, below the root of every tree."""
+        return CGROUP / self.name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +79,11 @@ class Layout:
     def api_url(self) -> str:
         """Where clients find the API server."""
         return f"https://{self.address}:{self.api_port}"
+
+    @property
+    def node_list(self) -> list[Node]:
+        """Its nodes, the first first."""
+        return [Node(number=number) for number in range(1, self.nodes + 1)]
 
     def save(self) -> None:
         """Mark the state folder as this cluster's."""

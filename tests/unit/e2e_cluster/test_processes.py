@@ -1,4 +1,5 @@
 import os
+import signal
 import subprocess
 import sys
 from dataclasses import replace
@@ -6,7 +7,7 @@ from dataclasses import replace
 import pytest
 from e2e.cluster.command import wait_for
 from e2e.cluster.errors import ClusterError
-from e2e.cluster.processes import Process, Processes, end
+from e2e.cluster.processes import Process, Processes, _end
 
 SLEEPER = (sys.executable, "-c", "import time; print('here', flush=True); time.sleep(60)")
 IGNORE_SIGTERM = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN)"
@@ -17,8 +18,7 @@ DEAF = (sys.executable, "-c", f"{IGNORE_SIGTERM}; print('deaf', flush=True); tim
 def processes(tmp_path):
     kept = Processes(state=tmp_path)
     yield kept
-    for name in kept.names():
-        kept.stop(name)
+    kept.kill_all()
 
 
 def logged(processes, name, text):
@@ -49,11 +49,18 @@ def test_what_ignores_sigterm_is_killed(processes, monkeypatch):
     assert not deaf.alive
 
 
+def test_kills_all_at_once(processes):
+    started = [processes.start(name, SLEEPER) for name in ("one", "two")]
+    processes.kill_all()
+    assert not any(process.alive for process in started)
+    assert processes.names() == []
+
+
 def test_a_process_with_a_recycled_id_is_left_alone(processes):
     with subprocess.Popen(SLEEPER, stdout=subprocess.DEVNULL) as stranger:
         ours = processes.start("sleeper", SLEEPER)
         recycled = replace(ours, pid=stranger.pid, started_ticks=ours.started_ticks - 1)
-        end([recycled], what="sleeper")
+        _end([recycled], signal.SIGTERM, deadline_s=1)
         assert not recycled.alive
         assert stranger.poll() is None
         stranger.terminate()

@@ -1,0 +1,62 @@
+"""Cluster DNS: CoreDNS as a process of this machine, behind the Service that kubelet tells pods.
+
+There is no world outside: other names do not exist, at once, instead of timing out.
+"""
+
+import json
+
+from e2e.cluster.control_plane import kubectl
+from e2e.cluster.layout import CLUSTER_DOMAIN, DNS_SERVICE_ADDRESS, Layout
+from e2e.cluster.processes import Processes
+from e2e.cluster.programs import program
+
+_PORT = 10053
+"""On the bridge's address; 53 is often taken on a desktop."""
+
+
+def corefile(layout: Layout) -> str:
+    """CoreDNS' configuration."""
+    return f"""\
+.:{_PORT} {{
+    bind {layout.address}
+    errors
+    kubernetes {CLUSTER_DOMAIN} in-addr.arpa ip6.arpa {{
+        kubeconfig {layout.kubeconfig}
+        ttl 5
+    }}
+    template ANY ANY {{
+        rcode NXDOMAIN
+    }}
+}}
+"""
+
+
+def service(layout: Layout) -> str:
+    """The Service without selector and its only endpoint, as manifests."""
+    metadata = {"name": "kube-dns", "namespace": "kube-system", "labels": {"k8s-app": "kube-dns"}}
+    ports = [
+        {"name": "dns", "protocol": "UDP", "port": 53, "targetPort": _PORT},
+        {"name": "dns-tcp", "protocol": "TCP", "port": 53, "targetPort": _PORT},
+    ]
+    spec = {"clusterIP": DNS_SERVICE_ADDRESS, "ports": ports}
+    slice_metadata = metadata | {"labels": {"kubernetes.io/service-name": "kube-dns"}}
+    items = [
+        {"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": spec},
+        {
+            "apiVersion": "discovery.k8s.io/v1",
+            "kind": "EndpointSlice",
+            "metadata": slice_metadata,
+            "addressType": "IPv4",
+            "endpoints": [{"addresses": [layout.address], "conditions": {"ready": True}}],
+            "ports": [{"name": p["name"], "protocol": p["protocol"], "port": _PORT} for p in ports],
+        },
+    ]
+    return json.dumps({"apiVersion": "v1", "kind": "List", "items": items})
+
+
+def start(layout: Layout, processes: Processes) -> None:
+    """Start CoreDNS and point the Service at it."""
+    file = layout.state / "Corefile"
+    file.write_text(corefile(layout))
+    processes.start("coredns", [program("coredns"), "-conf", file])
+    kubectl(layout, "apply", "--server-side", "-f", "-", stdin=service(layout))
