@@ -53,9 +53,10 @@ def status(control_plane_only: bool, state: Path | None) -> None:
 
 
 @main.command()
-def build() -> None:
-    """Build the programs that the cache lacks."""
-    programs.build()
+@click.argument("names", nargs=-1, metavar="[PROGRAM]...")
+def build(names: tuple[str, ...]) -> None:
+    """Build the programs that the cache lacks, all or those named; they lie in $STOKER_CACHE/bin."""
+    programs.build([programs.find(name) for name in names] or programs.PROGRAMS)
 
 
 if __name__ == "__main__":

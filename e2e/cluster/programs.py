@@ -80,10 +80,17 @@ def module_hash(module: Path) -> str:
     return seen.hexdigest()[:12]
 
 
+def find(name: str) -> Program:
+    """The program of a name. Raises ClusterError if the cluster has none such."""
+    for one in PROGRAMS:
+        if one.name == name:
+            return one
+    raise ClusterError(f"no program {name}: there are {', '.join(one.name for one in PROGRAMS)}")
+
+
 def program(name: str) -> Path:
     """Path of a built program. Raises ClusterError if it isn't built yet."""
-    wanted = next(one for one in PROGRAMS if one.name == name)
-    path = _path(wanted)
+    path = _path(find(name))
     if not path.exists():
         raise ClusterError(f"{name} isn't built yet: run `python -m e2e.cluster build`")
     return path
@@ -105,24 +112,33 @@ def kubernetes_version() -> str:
 
 
 def build(wanted: Iterable[Program] = PROGRAMS) -> None:
-    """Build the programs that the cache lacks; show each step.
+    """Build the programs that the cache lacks; show each step, and link all in ``$STOKER_CACHE/bin``.
 
     A second caller waits for the first instead of compiling the same. Raises ClusterError
     without a Go toolchain, or with the compiler's message.
     """
     wanted = tuple(wanted)
-    if not _missing(wanted):
-        return
-    _check_go()
     bin_dir = cache_dir() / "bin"
     bin_dir.mkdir(parents=True, exist_ok=True)
-    with (bin_dir / ".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        missing = _missing(wanted)
-        progress = Progress(total=len(missing))
-        for one in missing:
-            progress.step(f"build {one.name} (Go module {one.module})")
-            _build_one(one)
+    if _missing(wanted):
+        _check_go()
+        with (bin_dir / ".lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            missing = _missing(wanted)
+            progress = Progress(total=len(missing))
+            for one in missing:
+                progress.step(f"build {one.name} (Go module {one.module})")
+                _build_one(one)
+    for one in wanted:
+        _link(bin_dir / one.name, target=_path(one))
+
+
+def _link(link: Path, *, target: Path) -> None:
+    """A name that stays the same from version to version, for people and Makefiles."""
+    if not link.is_symlink() or link.readlink() != target:
+        new = link.with_name(f".{link.name}-{os.getpid()}")
+        new.symlink_to(target)
+        new.rename(link)
 
 
 def _missing(wanted: Iterable[Program]) -> list[Program]:

@@ -55,3 +55,17 @@ def test_without_go_says_what_to_install(monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(ClusterError, match="install Go"):
         programs.build(programs.CONTROL_PLANE)
+
+
+def test_an_unknown_program_is_answered_with_those_there_are():
+    with pytest.raises(ClusterError, match="no program kubeadm: there are etcd, kube-apiserver, "):
+        programs.find("kubeadm")
+
+
+def test_what_is_built_has_a_name_that_stays(monkeypatch, tmp_path):
+    monkeypatch.setenv("STOKER_CACHE", str(tmp_path))
+    monkeypatch.setattr(programs, "_missing", lambda wanted: [])
+    for _ in range(2):
+        programs.build([programs.find("etcd")])
+    assert (tmp_path / "bin" / "etcd").readlink().name == "etcd"
+    assert (tmp_path / "bin" / "etcd").readlink().parent.name.startswith("etcd-")
