@@ -49,6 +49,10 @@ chart: install ## The chart's table of values, and build/stoker.yaml for kubectl
 api-server: install ## Tests against a real API server, built from Go modules the first time
 	$(BIN)/pytest -q tests/cluster
 
+.PHONY: crds
+crds: install ## Write crds/ and docs/conditions.md from the models
+	$(BIN)/python -m stoker crds --checkout .
+
 .PHONY: test
 test: check api-server ## Everything, on a fresh machine, alone
 

@@ -36,11 +36,14 @@ LIST_SET: dict[str, Any] = {"x-kubernetes-list-type": "set"}
 """Marks a list of scalars as one without repetitions."""
 
 
-def _raw(key: str | None = None) -> WithJsonSchema:
+_KUBERNETES_STRING = {"type": "string", "maxLength": 253, "description": "As Kubernetes defines it."}
+
+
+def _raw(*keys: str) -> WithJsonSchema:
     schema: dict[str, Any] = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-    if key:
-        schema["properties"] = {key: {"type": "string", "maxLength": 253}}
-        schema["required"] = [key]
+    if keys:
+        schema["properties"] = dict.fromkeys(keys, _KUBERNETES_STRING)
+        schema["required"] = list(keys)
     return WithJsonSchema(schema)
 
 
@@ -48,7 +51,8 @@ RawObject: TypeAlias = Annotated[dict[str, Any], _raw()]
 """An object that Kubernetes itself defines and checks, taken as it is."""
 NamedRawObject: TypeAlias = Annotated[dict[str, Any], _raw("name")]
 """The same, as an item of a list with `name` for its key."""
-RawVolumeMount: TypeAlias = Annotated[dict[str, Any], _raw("mountPath")]
+RawVolumeMount: TypeAlias = Annotated[dict[str, Any], _raw("name", "mountPath")]
+"""The same, as an item of a list with `mountPath` for its key."""
 
 Name: TypeAlias = Annotated[str, Field(max_length=63)]
 """A name that is also a label's value."""

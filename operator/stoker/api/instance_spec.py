@@ -75,9 +75,11 @@ class ModelSpec(ApiModel):
     kv_cache_dtype: ShortText | None = Field(default=None, examples=["fp8"])
     """Form of the KV cache in memory (vLLM's `--kv-cache-dtype`). Default: the model's own."""
     adapters: Annotated[tuple[Adapter, ...], Field(max_length=32)] = Field(
-        default=(), json_schema_extra=list_map("name")
+        default=(),
+        examples=[[{"name": "support-de", "uri": "hf://acme/support-de-lora"}]],
+        json_schema_extra=list_map("name"),
     )
-    """LoRA adapters served beside the model. Default: none."""
+    """LoRA adapters served beside the model."""
 
 
 class Performance(StrEnum):
@@ -112,10 +114,12 @@ class EngineSpec(ApiModel):
     )
     """Arguments of the engine, after Stoker's own; one that Stoker also sets replaces it."""
     env: Annotated[tuple[EnvVar, ...], Field(max_length=64)] = Field(
-        default=(), json_schema_extra=list_map("name")
+        default=(),
+        examples=[[{"name": "VLLM_LOGGING_LEVEL", "value": "DEBUG"}]],
+        json_schema_extra=list_map("name"),
     )
-    """Environment variables of the engine's container. Default: none."""
-    performance: Performance = Performance.BALANCED
+    """Environment variables of the engine's container."""
+    performance: Performance = Field(default=Performance.BALANCED, examples=["throughput"])
     """What the engine is tuned for: `interactivity` (short answers soon, as for chat), `balanced`,
     or `throughput` (most tokens per second, as for batches)."""
 
@@ -144,16 +148,16 @@ class AcceleratorSpec(Accelerator):
     alternatives: Annotated[tuple[Accelerator, ...], Field(min_length=1, max_length=8)] = Field(
         default=(), examples=[[{"type": "nvidia-a100-80g"}]]
     )
-    """What to use where the first choice is not to be had, best first. Default: none."""
+    """What to use where the first choice is not to be had, best first."""
 
 
 class Resources(ApiModel):
     """Memory, processors and disk of the engine's container; accelerators are in `accelerator`."""
 
     requests: Quantities = Field(default={}, examples=[{"cpu": "8", "memory": "64Gi"}])
-    """What a node must have free, as in a Kubernetes container. Default: Stoker's own estimate."""
+    """What a node must have free, as in a Kubernetes container."""
     limits: Quantities = Field(default={}, examples=[{"memory": "64Gi"}])
-    """What the container may use at most, as in a Kubernetes container. Default: no limit."""
+    """What the container may use at most, as in a Kubernetes container."""
 
 
 class PodTemplate(ApiModel):
@@ -169,7 +173,7 @@ class PodTemplate(ApiModel):
         default=(), examples=[[{"key": "nvidia.com/gpu", "operator": "Exists"}]]
     )
     """Tolerations of the pods, as in a Kubernetes pod."""
-    affinity: RawObject | None = None
+    affinity: RawObject | None = Field(default=None, examples=[{"podAntiAffinity": "..."}])
     """Affinity of the pods, as in a Kubernetes pod. Default: none but Stoker's own preferences."""
     priority_class_name: ObjectName | None = Field(default=None, examples=["serving"])
     """PriorityClass of the pods. Default: the cluster's."""

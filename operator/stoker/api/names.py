@@ -42,6 +42,7 @@ WEIGHTS_PATH = "/weights"
 
 LABEL_LIMIT = 63
 _HASH_LENGTH = 8
+_ENDS_LIKE_A_HASH = re.compile(rf"-[0-9a-f]{{{_HASH_LENGTH}}}$")
 _POD_SUFFIX = len("-0123456789-abcde")
 """What a ReplicaSet adds to the name of a Deployment to name a pod, which is also its host name."""
 DEPLOYMENT_LIMIT = LABEL_LIMIT - _POD_SUFFIX
@@ -55,14 +56,15 @@ def short_hash(text: str) -> str:
 def child_name(service_name: str, *, limit: int = LABEL_LIMIT) -> str:
     """Name of the children of a service that exist once (Service, PDB, ServiceAccount).
 
-    A valid name that fits stays as it is; any other is made valid, cut, and gets a hash.
+    A valid name that fits stays as it is; any other is made valid, cut, and gets a hash. So does
+    one that already ends like a hash, as it could be the child name of another service.
 
     Example: `chat` -> `chat`; `llama-3.1-8b` -> `llama-3-1-8b-` and eight characters.
     """
     valid = re.sub(r"[^a-z0-9-]+", "-", service_name.lower()).strip("-")
     if not valid or not valid[0].isalpha():
         valid = f"m-{valid}".rstrip("-")
-    if valid == service_name and len(valid) <= limit:
+    if valid == service_name and len(valid) <= limit and not _ENDS_LIKE_A_HASH.search(valid):
         return valid
     cut = valid[: limit - _HASH_LENGTH - 1].rstrip("-")
     return f"{cut}-{short_hash(service_name)}"

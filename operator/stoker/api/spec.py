@@ -16,7 +16,7 @@ MAX_REPLICAS = 500
 """The most instances of one service: status names each, and an object has 1.5 MB at most."""
 
 Replicas: TypeAlias = Annotated[int, Field(ge=0, le=MAX_REPLICAS)]
-TimeOfDay: TypeAlias = Annotated[str, Field(max_length=5)]
+TimeOfDay: TypeAlias = Annotated[str, Field(max_length=16)]
 
 
 class StartObjective(ApiModel):
@@ -78,9 +78,11 @@ class ScalingSpec(ApiModel):
     """Seconds for which fewer must do before replicas leave. Default: twice the start time of an
     instance, at least 600."""
     schedule: Annotated[tuple[ScheduleEntry, ...], Field(max_length=16)] = Field(
-        default=(), json_schema_extra=list_map("name")
+        default=(),
+        examples=[[{"name": "office-hours", "start": '"08:00"', "end": '"18:30"', "minReplicas": 4}]],
+        json_schema_extra=list_map("name"),
     )
-    """Times of the week with a higher floor than `minReplicas`. Default: none."""
+    """Times of the week with a higher floor than `minReplicas`."""
     zero_after_seconds: Annotated[int, Field(ge=60, le=604_800)] | None = Field(default=None, examples=[1800])
     """Seconds without a request after which the last replicas leave; `minReplicas` must be 0.
     Default: never."""
@@ -121,7 +123,7 @@ class RolloutStep(ApiModel):
 class RolloutAnalysis(ApiModel):
     """How the new revision is compared with the old one."""
 
-    enabled: bool = True
+    enabled: bool = Field(default=True, examples=[False])
     """Whether errors and time to first token of both revisions are compared in every step."""
     min_requests: Annotated[int, Field(ge=1, le=1_000_000)] = Field(default=50, examples=[500])
     """Requests that each revision must have had before it is judged."""
@@ -130,12 +132,12 @@ class RolloutAnalysis(ApiModel):
 class RolloutSpec(ApiModel):
     """How a new revision takes over."""
 
-    strategy: RolloutStrategy = RolloutStrategy.CANARY
+    strategy: RolloutStrategy = Field(default=RolloutStrategy.CANARY, examples=["BlueGreen"])
     """How traffic moves: `Canary` by the shares in `steps`, `BlueGreen` at once when the new
     revision has all its replicas."""
-    steps: Annotated[tuple[RolloutStep, ...], Field(min_length=1, max_length=16)] = (
-        RolloutStep(weight=10, hold_seconds=60),
-        RolloutStep(weight=50, hold_seconds=60),
+    steps: Annotated[tuple[RolloutStep, ...], Field(min_length=1, max_length=16)] = Field(
+        default=(RolloutStep(weight=10, hold_seconds=60), RolloutStep(weight=50, hold_seconds=60)),
+        examples=[[{"weight": 5, "holdSeconds": 300}, {"weight": 25}]],
     )
     """Shares of the traffic on the way to 100 %, ascending; for `Canary`."""
     max_surge: Annotated[int, Field(ge=0, le=100)] = Field(default=1, examples=[0])
@@ -143,10 +145,10 @@ class RolloutSpec(ApiModel):
     new one starts, for clusters without a spare accelerator."""
     analysis: RolloutAnalysis = RolloutAnalysis()
     """How the new revision is compared with the old one."""
-    on_failure: OnFailure = OnFailure.ROLLBACK
+    on_failure: OnFailure = Field(default=OnFailure.ROLLBACK, examples=["Pause"])
     """What happens when the new revision is worse: `Rollback` gives the old one all traffic at
     once, `Pause` stops where it is and waits for you."""
-    paused: bool = False
+    paused: bool = Field(default=False, examples=[True])
     """Whether the rollout stays where it is."""
     keep_previous_seconds: Seconds = Field(default=600, examples=[3600])
     """Seconds for which the instances of the old revision stay warm after the rollout."""
@@ -175,7 +177,7 @@ class AvailabilitySpec(ApiModel):
 class CacheSpec(ApiModel):
     """Which nodes hold the weights before an instance needs them."""
 
-    prefetch: bool = True
+    prefetch: bool = Field(default=True, examples=[False])
     """Whether nodes fetch the weights and the image before an instance starts there."""
     node_selector: Labels | None = Field(default=None, examples=[{"pool": "inference"}])
     """Labels of the nodes that hold the weights. Default: all that have the accelerator."""

@@ -10,7 +10,9 @@ import click
 
 from stoker import __version__
 
-_SUBCOMMANDS: dict[str, str] = {}
+_SUBCOMMANDS: dict[str, str] = {
+    "crds": "Print the CustomResourceDefinitions.",
+}
 """Name of each subcommand and the sentence that `stoker --help` shows for it."""
 
 
