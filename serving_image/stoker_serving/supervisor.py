@@ -1,0 +1,316 @@
+"""The first process of an instance: checks weights and arguments, starts the engine, watches it, and
+lets it leave in order.
+
+    Weights -> Starting -> Loading -> WarmingUp -> Serving -> Draining
+
+A failure ends the process: the class, the sentence and the fix go to the termination log, and
+Kubernetes starts the container again with its growing back-off. The engine is never restarted in
+here, as a restart that Kubernetes does not see would be in no count and no event.
+
+Exit codes: 0 after an orderly leave, 2 for arguments that the engine does not take, 137 out of memory,
+143 when told to stop before it served, 1 for everything else.
+"""
+
+import asyncio
+import contextlib
+import logging
+import os
+import signal
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from stoker_serving import arguments as engine_arguments
+from stoker_serving import deaths, termination, weights
+from stoker_serving.drain import drain
+from stoker_serving.engine import EngineProcess
+from stoker_serving.instance import Instance
+from stoker_serving.liveness import Liveness, Look, counters_of
+from stoker_serving.loopback import Engine
+from stoker_serving.probes import ProbeServer
+from stoker_serving.reaper import Reaper
+from stoker_serving.settings import Settings
+from stoker_serving.shared_state import PATH_VARIABLE, SharedState
+from stoker_serving.stages import Stage
+from stoker_serving.termination import Failure, Fatal, Reason
+from stoker_serving.warm_up import NotWarm, warm_up
+
+log = logging.getLogger(__name__)
+
+_LOOK_EVERY_S = 1.0
+_START_LOOK_EVERY_S = 0.25
+_ANSWER_TIMEOUT_S = 5.0
+_STOP_PATIENCE_S = 10.0
+_EXIT_CODES = {Reason.BAD_ARGUMENTS: 2, Reason.OUT_OF_MEMORY: 137}
+_STOPPED_EARLY = 128 + signal.SIGTERM
+_DEFAULT_PORT = 8000
+_SHARED_MEMORY = "/dev/shm"  # noqa: S108 (a folder of our own is made in it)
+
+
+class Supervisor:
+    """One life of an instance."""
+
+    def __init__(self, settings: Settings, arguments: list[str], *, shared: SharedState) -> None:
+        self._settings = settings
+        self._arguments = arguments
+        self._shared = shared
+        self._names = _served_names(arguments)
+        self._engine = Engine(port=_port(arguments), api_key=_api_key(arguments))
+        self._stop = asyncio.Event()
+        self.instance = Instance(
+            revision=settings.revision,
+            shared=shared,
+            liveness=Liveness(stuck_s=settings.stuck_s, now_s=time.monotonic()),
+        )
+
+    async def run(self) -> int:
+        """Lives until told to stop or until something fails; returns the exit code."""
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._stop.set)
+        probes = ProbeServer(self.instance.pages())
+        await probes.start(self._settings.probe_port)
+        reaper = Reaper()
+        try:
+            self._check()
+            return await self._serve(reaper)
+        except Fatal as fatal:
+            return self._fail(fatal.failure)
+        finally:
+            reaper.close()
+            await probes.stop()
+
+    def _check(self) -> None:
+        """What can be known before the engine starts; raises Fatal."""
+        if not self._names:
+            raise Fatal(
+                Failure(
+                    reason=Reason.BAD_ARGUMENTS,
+                    message="The arguments name no model.",
+                    fix="Give `--model FOLDER`, and `--served-model-name NAME` for the name clients send.",
+                )
+            )
+        if self._settings.engine_arguments is not None:
+            known = engine_arguments.Known.load(self._settings.engine_arguments)
+            engine_arguments.check(self._arguments, known)
+        model = Path(_model(self._arguments))
+        if model.is_relative_to(self._settings.weights):
+            self.instance.weights = weights.verify(
+                self._settings.weights, digest=self._settings.weights_digest
+            )
+
+    async def _serve(self, reaper: Reaper) -> int:
+        self._enter(Stage.STARTING)
+        engine = self._start(reaper)
+        self.instance.log = engine.log
+        watch = asyncio.create_task(self._watch(engine))
+        stop = asyncio.create_task(self._stop.wait())
+        try:
+            awaited: list[asyncio.Future[Any]] = [engine.exit_code, stop, watch]
+            await asyncio.wait(awaited, return_when=asyncio.FIRST_COMPLETED)
+            if watch.done():
+                watch.result()
+            if engine.exit_code.done():
+                raise await self._death(engine)
+            return await self._leave(engine)
+        finally:
+            for task in (watch, stop):
+                task.cancel()
+            await engine.stop(patience_s=0)
+
+    async def _death(self, engine: EngineProcess) -> Fatal:
+        """Why an engine that nobody stopped has ended."""
+        await engine.stop(patience_s=0)
+        return Fatal(
+            deaths.classify(
+                exit_code=engine.exit_code.result(),
+                last_words=engine.log.last_words(),
+                killed_for_memory=engine.killed_for_memory,
+                stage=self.instance.clock.stage,
+            )
+        )
+
+    def _start(self, reaper: Reaper) -> EngineProcess:
+        package_root = str(Path(__file__).parents[1])
+        search_path = os.pathsep.join(filter(None, [package_root, os.environ.get("PYTHONPATH")]))
+        command = [
+            *self._settings.engine_command,
+            *self._arguments,
+            "--middleware",
+            engine_arguments.MIDDLEWARE,
+        ]
+        environment = os.environ | {
+            PATH_VARIABLE: str(self._shared.path),
+            "PYTHONPATH": search_path,
+            "PYTHONUNBUFFERED": "1",
+        }
+        log.info("engine: %s", " ".join(command))
+        try:
+            return EngineProcess(command, environment, reaper=reaper)
+        except OSError as error:
+            raise Fatal(
+                Failure(
+                    reason=Reason.ENGINE_CRASHED,
+                    message=f"The engine's program {command[0]} can't be started: {error.strerror}.",
+                    fix="Set STOKER_ENGINE_COMMAND of the image to the program that serves the OpenAI API.",
+                )
+            ) from error
+
+    async def _watch(self, engine: EngineProcess) -> None:
+        """Follows the engine through its start, then looks for signs of life until cancelled."""
+        await self._warm_up(engine)
+        while True:
+            await asyncio.sleep(_LOOK_EVERY_S)
+            await self._look()
+
+    async def _warm_up(self, engine: EngineProcess) -> None:
+        while not await self._answers():
+            self._enter(engine.log.stage)
+            await asyncio.sleep(_START_LOOK_EVERY_S)
+        self._enter(Stage.WARMING_UP)
+        while self.instance.served is None:
+            try:
+                self.instance.served = await warm_up(self._engine, self._names)
+            except (NotWarm, OSError) as error:
+                self._wait_for(str(error) or "the engine does not answer")
+                await asyncio.sleep(_LOOK_EVERY_S)
+        self._wait_for("")
+        await self._ask_version()
+        self._enter(Stage.SERVING)
+
+    async def _answers(self) -> bool:
+        try:
+            answer = await self._engine.get("/health", timeout_s=_ANSWER_TIMEOUT_S)
+        except OSError:
+            return False
+        return answer.status == 200
+
+    async def _ask_version(self) -> None:
+        with contextlib.suppress(OSError):
+            document = (await self._engine.get("/version", timeout_s=_ANSWER_TIMEOUT_S)).json()
+            if isinstance(document, dict):
+                self.instance.engine_version = str(document.get("version", ""))
+
+    async def _look(self) -> None:
+        """One look at the engine for the liveness; asks it only what memory does not tell."""
+        liveness, shared = self.instance.liveness, self._shared
+        was_stuck = liveness.stuck
+        in_flight = shared.in_flight
+        counters, answers = None, True
+        try:
+            if in_flight > 0:
+                page = await self._engine.get("/metrics", timeout_s=_ANSWER_TIMEOUT_S)
+                counters = counters_of(page.body.decode(errors="replace"))
+            else:
+                await self._engine.get("/health", timeout_s=_ANSWER_TIMEOUT_S)
+        except OSError:
+            answers = False
+        liveness.look(
+            Look(
+                at_s=time.monotonic(),
+                in_flight=in_flight,
+                last_token_s=shared.last_token_ns / 1e9,
+                counters=counters,
+                answers=answers,
+            )
+        )
+        if liveness.stuck and not was_stuck:
+            log.error("%s", self._stuck().message)
+
+    async def _leave(self, engine: EngineProcess) -> int:
+        """Told to stop: drains an engine that serves, and just ends any other."""
+        served, stuck = self.instance.serving, self.instance.liveness.stuck
+        self._enter(Stage.DRAINING)
+        if served and not stuck:
+            draining = asyncio.create_task(
+                drain(
+                    self._shared,
+                    endpoint_removal_s=self._settings.endpoint_removal_s,
+                    drain_s=self._settings.drain_s,
+                )
+            )
+            awaited: list[asyncio.Future[int]] = [draining, engine.exit_code]
+            await asyncio.wait(awaited, return_when=asyncio.FIRST_COMPLETED)
+            if not draining.done():
+                draining.cancel()
+                raise await self._death(engine)
+            if left := draining.result():
+                log.warning("%d requests still ran after %g s and are cut", left, self._settings.drain_s)
+        await engine.stop(patience_s=_STOP_PATIENCE_S)
+        if stuck:
+            raise Fatal(self._stuck())
+        return 0 if served else _STOPPED_EARLY
+
+    def _stuck(self) -> Failure:
+        liveness = self.instance.liveness
+        return Failure(
+            reason=Reason.ENGINE_STUCK,
+            message=(
+                f"The engine had {self._shared.in_flight} requests running and gave no token for "
+                f"{liveness.stalled_s:.0f} s; {liveness.bound_s:.0f} s is the most at this load."
+            ),
+            fix="If it happens again, keep the container's log and report it to the engine's project.",
+        )
+
+    def _enter(self, stage: Stage) -> None:
+        if self.instance.clock.enter(stage):
+            past = self.instance.clock.report()[-2]
+            log.info("stage %s, after %s took %.1f s", stage.value, past["name"], past["seconds"])
+
+    def _wait_for(self, what: str) -> None:
+        if what and what != self.instance.waiting_for:
+            log.warning("not ready: %s", what)
+        self.instance.waiting_for = what
+
+    def _fail(self, failure: Failure) -> int:
+        log.error("%s: %s %s", failure.reason.value, failure.message, failure.fix)
+        try:
+            termination.write(self._settings.termination_log, failure)
+        except OSError as error:
+            log.warning("%s can't be written: %s", self._settings.termination_log, error.strerror)
+        return _EXIT_CODES.get(failure.reason, 1)
+
+
+async def _supervise(settings: Settings, arguments: list[str], shared: SharedState) -> int:
+    return await Supervisor(settings, arguments, shared=shared).run()
+
+
+def main() -> int:
+    """Runs an instance whose engine gets the arguments of the command line; returns the exit code."""
+    logging.basicConfig(
+        level=logging.INFO, stream=sys.stderr, format="%(asctime)s stoker %(levelname)s %(message)s"
+    )
+    try:
+        settings = Settings.from_environ()
+    except ValueError as error:
+        log.error("%s", error)
+        return 2
+    with (
+        tempfile.TemporaryDirectory(prefix="stoker-", dir=_SHARED_MEMORY) as folder,
+        contextlib.closing(SharedState.create(Path(folder) / "state")) as shared,
+    ):
+        return asyncio.run(_supervise(settings, sys.argv[1:], shared))
+
+
+def _model(arguments: list[str]) -> str:
+    named = engine_arguments.value_of(arguments, "--model")
+    if named:
+        return named[0]
+    return arguments[0] if arguments and not arguments[0].startswith("-") else ""
+
+
+def _served_names(arguments: list[str]) -> tuple[str, ...]:
+    names = engine_arguments.value_of(arguments, "--served-model-name")
+    return tuple(names or filter(None, [_model(arguments)]))
+
+
+def _port(arguments: list[str]) -> int:
+    port = engine_arguments.value_of(arguments, "--port")
+    return int(port[0]) if port and port[0].isdigit() else _DEFAULT_PORT
+
+
+def _api_key(arguments: list[str]) -> str | None:
+    keys = engine_arguments.value_of(arguments, "--api-key")
+    return keys[0] if keys else os.environ.get("VLLM_API_KEY") or None
