@@ -29,6 +29,9 @@ REVISION_LABEL = f"{GROUP}/revision"
 SPEC_HASH_ANNOTATION = f"{GROUP}/spec-hash"
 """On every child: hash of what we last applied, so that a second look needs no write."""
 
+TEMPLATE_ANNOTATION = f"{GROUP}/pod-template"
+"""On a revision's Deployment: the pod template as it was first applied, as JSON."""
+
 WEIGHTS_CONTAINER = "weights"
 ENGINE_CONTAINER = "engine"
 
@@ -78,3 +81,16 @@ def revision_name(service_name: str, spec_hash: str) -> str:
     Example: (`chat`, `5f3a9c01`) -> `chat-5f3a9c01`.
     """
     return f"{child_name(service_name, limit=DEPLOYMENT_LIMIT - _HASH_LENGTH - 1)}-{spec_hash}"
+
+
+def child_labels(service_name: str, *, component: str) -> dict[str, str]:
+    """Labels of a child: by the first we find it, the others are the ones that people and tools expect."""
+    child = child_name(service_name)
+    return {
+        SERVICE_LABEL: child,
+        "app.kubernetes.io/name": "stoker-instance",
+        "app.kubernetes.io/instance": child,
+        "app.kubernetes.io/component": component,
+        "app.kubernetes.io/part-of": "stoker",
+        "app.kubernetes.io/managed-by": MANAGED_BY,
+    }

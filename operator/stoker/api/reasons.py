@@ -111,6 +111,11 @@ class Reason(Explained):
         "The spec says something that Stoker cannot do; what served before goes on serving.",
         "Change the field that the message names.",
     )
+    NAME_TAKEN = (
+        "NameTaken",
+        "An object with the name of one of the service's children exists and belongs to somebody else.",
+        "Delete or rename the object that the message names, or give the InferenceService another name.",
+    )
     APPLY_FAILED = (
         "ApplyFailed",
         "The API server refused, or did not answer, a change that Stoker made; it will be tried again.",
@@ -171,6 +176,17 @@ class Reason(Explained):
         "WaitingForWeights",
         "The new revision starts when enough nodes hold its weights.",
         "Wait; see `status.cache`.",
+    )
+    # InstancesHealthy
+    REFERENCE_MISSING = (
+        "ReferenceMissing",
+        "A Secret or ConfigMap that an instance refers to, or a key in it, does not exist.",
+        "Create it in the namespace of the service, or correct its name in the spec.",
+    )
+    EVICTED = (
+        "Evicted",
+        "A node put an instance out, usually for lack of memory or disk; another one is started.",
+        "If it happens again, set `podTemplate.resources.requests` to what an instance really uses.",
     )
     # CapacityAvailable
     SUFFICIENT = ("Sufficient", "Every wanted instance has its accelerators.", _NOTHING)

@@ -8,8 +8,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
+from stoker.api.reasons import Explained
+
 JsonObject: TypeAlias = dict[str, Any]
 """A Kubernetes object as the API server sends it: plain, so that no field is lost."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refusal:
+    """Why something that a user wrote is not done. A value: no user input raises in `core`."""
+
+    reason: Explained
+    message: str
+    """One sentence: what is wrong, where, what to change."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
