@@ -27,7 +27,8 @@ class Rule:
     field_path: str | None = None
     """The field to blame, below the one that carries the rule."""
     reason: str = "FieldValueInvalid"
-    """`FieldValueInvalid`, `FieldValueForbidden`, `FieldValueRequired` or `FieldValueDuplicate`."""
+    """`FieldValueInvalid`, `FieldValueForbidden` or `FieldValueRequired`; with `FieldValueDuplicate`
+    the API server would not show the message."""
 
     def as_schema(self) -> dict[str, Any]:
         """The rule as it stands in a CRD."""
@@ -204,7 +205,6 @@ INFERENCE_SERVICE_RULES: Mapping[str, tuple[Rule, ...]] = {
             rule="!has(self.aliases) || !has(self.name) || !(self.name in self.aliases)",
             message="remove the name of the model from aliases",
             field_path=".aliases",
-            reason="FieldValueDuplicate",
         ),
         Rule(
             rule="!has(self.adapters) || self.adapters.all(adapter,"
@@ -212,7 +212,6 @@ INFERENCE_SERVICE_RULES: Mapping[str, tuple[Rule, ...]] = {
             " && (!has(self.aliases) || !(adapter.name in self.aliases)))",
             message="give the adapter another name than the model and its aliases: clients choose by it",
             field_path=".adapters",
-            reason="FieldValueDuplicate",
         ),
     ),
     "spec.model.uri": _URI,

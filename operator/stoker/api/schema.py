@@ -165,6 +165,11 @@ def _rewritten_limits(schema: Schema) -> Schema:
 
 
 def _check(result: Schema, *, path: str) -> None:
+    for bound in ("minimum", "maximum"):
+        if result.get(bound, 0) % 1:
+            raise NotStructural(
+                path, f"{bound} {result[bound]}: the API server cuts it for whole numbers; use CEL"
+            )
     if "type" not in result and "x-kubernetes-int-or-string" not in result:
         raise NotStructural(path, "it has no one type; for an object taken as it is use dict[str, Any]")
     for key in result.get("x-kubernetes-list-map-keys", ()):

@@ -22,7 +22,7 @@ TimeOfDay: TypeAlias = Annotated[str, Field(max_length=16)]
 class StartObjective(ApiModel):
     """How soon requests start, for how many of them."""
 
-    start_within_seconds: Annotated[float, Field(ge=0.1, le=3600)] = Field(default=2.0, examples=[5])
+    start_within_seconds: Annotated[float, Field(gt=0, le=3600)] = Field(default=2.0, examples=[5])
     """Seconds from a request's arrival until an instance starts on it."""
     percent: Percent = Field(default=99.0, examples=[99.9])
     """Share of the requests, in percent, that start so soon; less than 100."""

@@ -192,6 +192,9 @@ def test_optional_is_not_nullable():
         pytest.param(Decimal, "a union of types", id="decimal number"),
         pytest.param(timedelta, "the format duration", id="duration"),
         pytest.param(bytes, "the format binary", id="bytes"),
+        pytest.param(
+            Annotated[float, Field(ge=0.5)], "minimum 0.5: the API server cuts it", id="broken bound"
+        ),
         pytest.param(Any, "no one type", id="anything at all"),
         pytest.param(Literal["a", 1], "no one type", id="words and numbers"),
         pytest.param(int | None, "None without being the default", id="null that must be given"),
