@@ -3,6 +3,7 @@ from types import SimpleNamespace
 
 import pytest
 import trustme
+from tests.unit.agent.fetch.web_server import WebServer
 
 from stoker.agent.fetch.choose import open_source
 from stoker.agent.fetch.credentials import Credentials
@@ -12,7 +13,6 @@ from stoker.agent.fetch.progress import Progress
 from stoker.agent.fetch.retry import Retry
 from stoker.agent.fetch.staging import Place
 from stoker.core.sources import Source, parse_source
-from tests.unit.agent.fetch.web_server import WebServer
 
 QUICK = Limits(retry=Retry(attempts=3, first_wait_s=0.01, most_wait_s=0.02))
 
@@ -51,7 +51,9 @@ def place(tmp_path):
 def fetch_uri(place, ca_file):
     """Fetch a URI as `stoker fetch --allow-cluster-internal` does, with short waits between attempts."""
 
-    async def run(uri, *, revision="", sha256=None, secrets=None, guard=None, idle_s=5.0, limits=QUICK, into=place):
+    async def run(
+        uri, *, revision="", sha256=None, secrets=None, guard=None, idle_s=5.0, limits=QUICK, into=place
+    ):
         said = []
         source = parse_source(uri, allow_cluster_internal=True)
         assert isinstance(source, Source), source

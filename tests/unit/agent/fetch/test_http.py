@@ -2,12 +2,12 @@ import base64
 from hashlib import sha256
 
 import pytest
+from tests.unit.agent.fetch.web_server import Fault
 
 from stoker.agent.fetch.download import present
 from stoker.agent.fetch.errors import FetchError
 from stoker.agent.fetch.http import parse_sums
 from stoker.api.reasons import TerminationClass
-from tests.unit.agent.fetch.web_server import Fault
 
 FILES = {"config.json": b'{"a": 1}', "sub/model.safetensors": bytes(range(256)) * 400, "empty.txt": b""}
 BIG = "sub/model.safetensors"
@@ -103,7 +103,9 @@ async def test_gives_up_with_the_cause_after_the_last_attempt(web, folder, fetch
         pytest.param(len(FILES[BIG]) - 10, TerminationClass.WEIGHTS_CORRUPT, id="too short"),
     ],
 )
-async def test_a_wrong_content_length_is_never_taken_for_the_file(web, folder, fetch_uri, place, claimed, reason):
+async def test_a_wrong_content_length_is_never_taken_for_the_file(
+    web, folder, fetch_uri, place, claimed, reason
+):
     web.fail(f"GET /models/chat/{BIG}", *[Fault(claim_bytes=claimed)] * 3)
     error = await refusal(fetch_uri(folder))
     assert error.reason is reason
@@ -123,7 +125,9 @@ async def test_a_wrong_byte_is_fetched_again_and_then_said(web, folder, fetch_ur
     assert not place.folder.exists()
 
 
-async def test_another_digest_than_the_one_asked_for_is_said_before_anything_is_fetched(web, folder, fetch_uri):
+async def test_another_digest_than_the_one_asked_for_is_said_before_anything_is_fetched(
+    web, folder, fetch_uri
+):
     wanted = "sha256:" + "0" * 64
     error = await refusal(fetch_uri(folder, sha256=wanted))
     assert error.reason is TerminationClass.WEIGHTS_CORRUPT
@@ -137,10 +141,16 @@ async def test_another_digest_than_the_one_asked_for_is_said_before_anything_is_
     [
         pytest.param(404, TerminationClass.WEIGHTS_MISSING, "does not exist (404)", id="not there"),
         pytest.param(410, TerminationClass.WEIGHTS_MISSING, "does not exist (410)", id="gone"),
-        pytest.param(401, TerminationClass.WEIGHTS_FORBIDDEN, "asks for credentials", id="credentials wanted"),
+        pytest.param(
+            401, TerminationClass.WEIGHTS_FORBIDDEN, "asks for credentials", id="credentials wanted"
+        ),
         pytest.param(403, TerminationClass.WEIGHTS_FORBIDDEN, "asks for credentials", id="forbidden"),
-        pytest.param(400, TerminationClass.WEIGHTS_UNREACHABLE, "answered 400", id="a refusal of another kind"),
-        pytest.param(304, TerminationClass.WEIGHTS_UNREACHABLE, "answered 304", id="an answer to another question"),
+        pytest.param(
+            400, TerminationClass.WEIGHTS_UNREACHABLE, "answered 400", id="a refusal of another kind"
+        ),
+        pytest.param(
+            304, TerminationClass.WEIGHTS_UNREACHABLE, "answered 304", id="an answer to another question"
+        ),
     ],
 )
 async def test_says_what_the_server_says(web, folder, fetch_uri, status, reason, words):

@@ -38,11 +38,16 @@ def test_the_digest_is_what_the_shell_says(files):
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_bytes(content)
             kept.append(described(path, content))
-        shell = subprocess.run(["bash", "-c", BY_HAND], cwd=folder, capture_output=True, text=True, check=True)
+        shell = subprocess.run(
+            ["bash", "-c", BY_HAND], cwd=folder, capture_output=True, text=True, check=True
+        )
     assert digest_of(tuple(kept)) == "sha256:" + shell.stdout.split()[0]
 
 
-@given(st.lists(st.tuples(paths, st.binary(max_size=8)), unique_by=lambda item: item[0], max_size=5), st.randoms())
+@given(
+    st.lists(st.tuples(paths, st.binary(max_size=8)), unique_by=lambda item: item[0], max_size=5),
+    st.randoms(),
+)
 def test_the_digest_does_not_depend_on_the_order_of_the_files(items, random):
     files = [described(path, content) for path, content in items]
     shuffled = files.copy()

@@ -53,7 +53,8 @@ def test_refuses_paths_that_cannot_be_together(paths, why):
 
 def test_takes_what_repositories_really_hold():
     check_paths(
-        ["config.json", "model-00001-of-00004.safetensors", "a b/模型.json", "..hidden", "x..y"], uri="hf://a/b"
+        ["config.json", "model-00001-of-00004.safetensors", "a b/模型.json", "..hidden", "x..y"],
+        uri="hf://a/b",
     )
 
 

@@ -16,12 +16,24 @@ SMALL = ["config.json", "tokenizer.json", "LICENSE", "README.md"]
             id="safetensors win over pickled files",
         ),
         pytest.param(
-            ["model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors", "model.safetensors.index.json"],
-            ["model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors", "model.safetensors.index.json"],
+            [
+                "model-00001-of-00002.safetensors",
+                "model-00002-of-00002.safetensors",
+                "model.safetensors.index.json",
+            ],
+            [
+                "model-00001-of-00002.safetensors",
+                "model-00002-of-00002.safetensors",
+                "model.safetensors.index.json",
+            ],
             id="every shard and the index stay",
         ),
-        pytest.param(["pytorch_model.bin"], ["pytorch_model.bin"], id="pickled files stay where there is nothing else"),
-        pytest.param(["pytorch_model.bin", "q4.gguf"], ["pytorch_model.bin"], id="pickled files win over GGUF"),
+        pytest.param(
+            ["pytorch_model.bin"], ["pytorch_model.bin"], id="pickled files stay where there is nothing else"
+        ),
+        pytest.param(
+            ["pytorch_model.bin", "q4.gguf"], ["pytorch_model.bin"], id="pickled files win over GGUF"
+        ),
         pytest.param(["q4.gguf"], ["q4.gguf"], id="GGUF stays where there is nothing else"),
         pytest.param(["model.safetensors", "q4.gguf"], ["model.safetensors"], id="safetensors win over GGUF"),
         pytest.param(
@@ -45,7 +57,9 @@ SMALL = ["config.json", "tokenizer.json", "LICENSE", "README.md"]
             id="other frameworks are left out",
         ),
         pytest.param(
-            ["model.safetensors", ".gitattributes", ".gitignore"], ["model.safetensors"], id="git's own files are left out"
+            ["model.safetensors", ".gitattributes", ".gitignore"],
+            ["model.safetensors"],
+            id="git's own files are left out",
         ),
         pytest.param(
             ["adapter_model.safetensors", "adapter_config.json", "adapter_model.bin"],
@@ -63,7 +77,9 @@ def test_keeps_what_a_server_needs(extra, kept):
     assert needed(SMALL + extra) == SMALL + kept
 
 
-@given(st.lists(st.from_regex(r"[a-z]{1,5}\.(json|safetensors|bin|pth|gguf|txt)", fullmatch=True), unique=True))
+@given(
+    st.lists(st.from_regex(r"[a-z]{1,5}\.(json|safetensors|bin|pth|gguf|txt)", fullmatch=True), unique=True)
+)
 def test_never_leaves_a_repository_with_weights_without_any(paths):
     weights = ("safetensors", "bin", "pth", "gguf")
     kept = needed(paths)

@@ -53,7 +53,10 @@ class _Handler(BaseHTTPRequestHandler):
         path = self.path.partition("?")[0]
         headers = {name.lower(): value for name, value in self.headers.items()}
         self.server.requests.append(Request(method=self.command, path=self.path, headers=headers))
-        if self.server.authorization is not None and headers.get("authorization") != self.server.authorization:
+        if (
+            self.server.authorization is not None
+            and headers.get("authorization") != self.server.authorization
+        ):
             return self._send(Fault(status=403 if "authorization" in headers else 401))
         faults = self.server.faults[f"{self.command} {path}"]
         fault = faults.popleft() if faults else Fault()
@@ -165,7 +168,9 @@ class WebServer(ThreadingHTTPServer):
         self.files[f"{prefix}/SHA256SUMS"] = "".join(lines).encode()
 
     def __enter__(self):
-        self._thread = threading.Thread(target=self.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
+        self._thread = threading.Thread(
+            target=self.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True
+        )
         self._thread.start()
         return self
 
