@@ -13,6 +13,7 @@ from stoker import __version__
 _SUBCOMMANDS: dict[str, str] = {
     "crds": "Print the CustomResourceDefinitions.",
     "fetch": "Put the weights of a model into a folder, verified.",
+    "operator": "Run the operator.",
 }
 """Name of each subcommand and the sentence that `stoker --help` shows for it."""
 

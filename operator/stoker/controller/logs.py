@@ -38,3 +38,6 @@ def configure(*, as_json: bool, level: str) -> None:
     handler = logging.StreamHandler()
     handler.setFormatter(Formatter(as_json=as_json))
     logging.basicConfig(handlers=[handler], level=level.upper(), force=True)
+    if level != "debug":
+        # It says of every watch event that our handler for it succeeded.
+        logging.getLogger("kopf").setLevel(logging.WARNING)

@@ -47,7 +47,8 @@ class _Request:
     doing: str
     """Verb phrase for messages."""
     verb: str
-    resource: Resource
+    counted_as: str
+    """Resource, and subresource if there is one, as RBAC names them."""
     path: str
     query: Mapping[str, str] = field(default_factory=dict)
     body: JsonObject | None = None
@@ -72,7 +73,7 @@ class Client:
         request = _Request(
             doing=f"reading {resource.kind} {namespace}/{name}",
             verb="get",
-            resource=resource,
+            counted_as=resource.plural,
             path=resource.path(namespace=namespace, name=name),
         )
         return await self._call_or_none(request)
@@ -96,7 +97,7 @@ class Client:
         request = _Request(
             doing=f"listing {resource.plural} in {namespace or 'all namespaces'}",
             verb="list",
-            resource=resource,
+            counted_as=resource.plural,
             path=resource.path(namespace=namespace),
             query=query,
             accept=_METADATA_ONLY if metadata_only else "application/json",
@@ -104,7 +105,8 @@ class Client:
         items: list[JsonObject] = []
         while True:
             page = await self._call(request)
-            items += [identity | item for item in page["items"]]
+            # An empty list of metadata alone says null.
+            items += [identity | item for item in page["items"] or ()]
             if not (token := page["metadata"].get("continue")):
                 return items
             request = replace(request, query=query | {"continue": token})
@@ -120,7 +122,7 @@ class Client:
             _Request(
                 doing=f"applying {describe(obj)}" + (f" ({subresource})" if subresource else ""),
                 verb="patch",
-                resource=resource_of(obj),
+                counted_as="/".join(filter(None, (resource_of(obj).plural, subresource))),
                 path=_path(obj, subresource=subresource),
                 query={"fieldManager": field_manager, "force": "true"},
                 body=obj,
@@ -135,7 +137,7 @@ class Client:
             _Request(
                 doing=f"creating {describe(obj)}",
                 verb="create",
-                resource=resource,
+                counted_as=resource.plural,
                 path=resource.path(namespace=obj["metadata"]["namespace"]),
                 body=obj,
             )
@@ -147,7 +149,7 @@ class Client:
             _Request(
                 doing=f"updating {describe(obj)}",
                 verb="update",
-                resource=resource_of(obj),
+                counted_as=resource_of(obj).plural,
                 path=_path(obj),
                 body=obj,
             )
@@ -165,7 +167,7 @@ class Client:
         request = _Request(
             doing=f"deleting {describe(obj)}",
             verb="delete",
-            resource=resource_of(obj),
+            counted_as=resource_of(obj).plural,
             path=_path(obj),
             body=options,
         )
@@ -221,7 +223,7 @@ class Client:
             because = f"the API server did not answer ({str(error) or type(error).__name__})"
             raise RetryError(request.doing, because) from error
         finally:
-            REQUESTS.labels(request.verb, request.resource.plural, code).inc()
+            REQUESTS.labels(request.verb, request.counted_as, code).inc()
             REQUEST_SECONDS.labels(request.verb).observe(time.monotonic() - started)
         if response.status >= 300:
             raise _error(response.status, response.headers.get("Retry-After"), text, doing=request.doing)

@@ -100,7 +100,7 @@ class Recorder:
         return {
             "apiVersion": EVENTS.api_version,
             "kind": EVENTS.kind,
-            "metadata": {"namespace": metadata["namespace"], "generateName": f"{metadata['name']}."},
+            "metadata": {"namespace": metadata["namespace"], "generateName": f"{metadata['name']}-"},
             "eventTime": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
             "type": event.type,
             "reason": event.reason,

@@ -94,6 +94,11 @@ async def test_lists_all_pages_and_completes_the_items(client, server):
     )
 
 
+async def test_an_empty_list_may_say_null(client, server):
+    server.will_answer(200, {"metadata": {}, "items": None})
+    assert await client.list(PODS, namespace="demo", metadata_only=True) == []
+
+
 async def test_lists_all_namespaces_and_metadata_alone_on_request(client, server):
     server.will_answer(200, {"metadata": {}, "items": []})
     await client.list(INFERENCE_SERVICES, namespace=None, metadata_only=True)

@@ -1,0 +1,123 @@
+"""One reconcile of one service, from reading it to saying what became of it.
+
+observe -> decide -> apply -> write status -> emit Events. Everything is read anew each time: a
+watch event says that something may have changed, never what. The decision is `core.reconcile`,
+which is pure; what is here has no opinion of its own.
+
+The first action that fails ends the plan, as later ones may rely on it. The status is written all
+the same and names the failure (`failure.py`), and the key comes back after its back-off.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+
+from stoker.api import names
+from stoker.controller.failure import failure_event, with_failure
+from stoker.controller.queue import Key
+from stoker.core.config import Config
+from stoker.core.model import Action, Apply, JsonObject, Observed
+from stoker.core.reconcile import reconcile
+from stoker.kube import resources
+from stoker.kube.client import Client
+from stoker.kube.errors import KubeError
+from stoker.kube.recorder import Recorder
+from stoker.signals.instance import InstanceReports
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Worker:
+    """Everything a reconcile needs; one for all workers."""
+
+    client: Client
+    reports: InstanceReports[Key]
+    recorder: Recorder
+    config: Config
+    now: Callable[[], datetime]
+
+    async def reconcile(self, key: Key) -> float | None:
+        """Bring one service nearer to its spec; the seconds until it must be looked at again.
+
+        Raises `KubeError` when something could not be read or written.
+        """
+        observed = await self._observe(key)
+        if observed is None:
+            # Its children go by owner reference; nothing is left for us to do.
+            self.reports.forget(key)
+            return None
+        plan = reconcile(observed, config=self.config, now=self.now())
+        failed = await self._execute(key, plan.actions)
+        status, events = plan.status, plan.events
+        if failed is not None:
+            status = with_failure(status, failed, service=observed.service, now=self.now())
+            events = (failure_event(failed),)
+        await self._write_status(observed.service, status)
+        await self.recorder.record(observed.service, events)
+        if failed is not None:
+            raise failed
+        again_s = (plan.requeue_after_s, self.reports.refresh(key, observed.pods))
+        return min((s for s in again_s if s is not None), default=None)
+
+    async def _observe(self, key: Key) -> Observed | None:
+        service = await self.client.get(resources.INFERENCE_SERVICES, namespace=key.namespace, name=key.name)
+        if service is None:
+            return None
+        selector = f"{names.SERVICE_LABEL}={names.child_name(key.name)}"
+        deployments, pods, services, budgets, accounts = await asyncio.gather(
+            *(
+                self.client.list(resource, namespace=key.namespace, label_selector=selector)
+                for resource in resources.CHILDREN
+            )
+        )
+        return Observed(
+            service=service,
+            deployments=tuple(deployments),
+            pods=tuple(pods),
+            services=await self._with_namesake(resources.SERVICES, services, key=key),
+            disruption_budgets=await self._with_namesake(resources.DISRUPTION_BUDGETS, budgets, key=key),
+            service_accounts=await self._with_namesake(resources.SERVICE_ACCOUNTS, accounts, key=key),
+            reports=self.reports.known(key, pods),
+        )
+
+    async def _with_namesake(
+        self, resource: resources.Resource, found: list[JsonObject], *, key: Key
+    ) -> tuple[JsonObject, ...]:
+        """What was found by label, and whatever else has the name that our child is to have.
+
+        Somebody else's object must be seen before it is taken over. At rest this reads nothing.
+        """
+        name = names.child_name(key.name)
+        if any(obj["metadata"]["name"] == name for obj in found):
+            return tuple(found)
+        namesake = await self.client.get(resource, namespace=key.namespace, name=name)
+        return (*found, namesake) if namesake else tuple(found)
+
+    async def _execute(self, key: Key, actions: tuple[Action, ...]) -> KubeError | None:
+        """Do the actions in their order; the error of the first that failed."""
+        for action in actions:
+            what = resources.describe(action.object)
+            verb = "apply" if isinstance(action, Apply) else "delete"
+            _log.info(verb, extra={"service": str(key), "object": what, "reason": action.reason})
+            try:
+                if isinstance(action, Apply):
+                    await self.client.apply(action.object, field_manager=names.FIELD_MANAGER)
+                else:
+                    await self.client.delete(action.object)
+            except KubeError as error:
+                return error
+        return None
+
+    async def _write_status(self, service: JsonObject, status: JsonObject) -> None:
+        if status == service.get("status"):
+            return
+        metadata = {key: service["metadata"][key] for key in ("namespace", "name", "uid")}
+        identity = {"apiVersion": service["apiVersion"], "kind": service["kind"], "metadata": metadata}
+        await self.client.apply(
+            identity | {"status": status},
+            field_manager=names.STATUS_FIELD_MANAGER,
+            subresource="status",
+        )

@@ -1,0 +1,37 @@
+"""What the operator must be allowed to do, and nothing more.
+
+RBAC rules as data: the chart's roles are compared with them, and `tests/cluster` runs the operator
+under exactly these rules and checks that it used every one. Server-side apply that creates an
+object needs `create` beside `patch`. Watching a kind needs `list` and `watch`.
+
+No `*`, no Secrets, and no writing of `inferenceservices` themselves: the spec is the user's.
+"""
+
+from typing import TypeAlias
+
+from stoker.kube import resources
+from stoker.kube.resources import Resource
+
+Rule: TypeAlias = dict[str, list[str]]
+"""A PolicyRule of rbac.authorization.k8s.io/v1."""
+
+
+def _rule(resource: Resource, *verbs: str, subresource: str = "") -> Rule:
+    plural = resource.plural + (f"/{subresource}" if subresource else "")
+    return {"apiGroups": [resource.group], "resources": [plural], "verbs": list(verbs)}
+
+
+IN_WATCHED_NAMESPACES: tuple[Rule, ...] = (
+    _rule(resources.INFERENCE_SERVICES, "get", "list", "watch"),
+    _rule(resources.INFERENCE_SERVICES, "patch", subresource="status"),
+    _rule(resources.DEPLOYMENTS, "list", "watch", "create", "patch", "delete"),
+    _rule(resources.PODS, "list", "watch"),
+    _rule(resources.SERVICES, "get", "list", "watch", "create", "patch"),
+    _rule(resources.DISRUPTION_BUDGETS, "get", "list", "watch", "create", "patch"),
+    _rule(resources.SERVICE_ACCOUNTS, "get", "list", "watch", "create", "patch"),
+    _rule(resources.EVENTS, "create"),
+)
+"""In every namespace whose services are served: a ClusterRole, or a Role in each."""
+
+IN_OWN_NAMESPACE: tuple[Rule, ...] = (_rule(resources.LEASES, "get", "create", "update"),)
+"""In the operator's own namespace, where its Lease is."""

@@ -1,0 +1,220 @@
+"""Operators that come and go: restart, two of them, a killed leader, one namespace only, many strangers."""
+
+import json
+import time
+import uuid
+
+import pytest
+from tests.cluster.operator_process import restricted_kubeconfig, start_operator
+from tests.cluster.world import World, eventually, the_only
+
+from stoker.kube import access
+from stoker.kube.client import Client
+from stoker.kube.resources import DEPLOYMENTS, INFERENCE_SERVICES, LEASES
+
+TAKEOVER_S = 20
+SERVICES = ("a", "b", "c")
+MIB = 1024 * 1024
+
+
+@pytest.fixture
+async def world(api_server, namespace):
+    async with Client(await access.load(str(api_server))) as client:
+        yield World(client=client, namespace=namespace)
+
+
+@pytest.fixture
+def home(kubectl):
+    """The operators' own namespace, a new one for each test, so that no Lease is left in the way."""
+    name = f"stoker-{uuid.uuid4().hex[:8]}"
+    kubectl("create", "namespace", name)
+    yield name
+    kubectl("delete", "namespace", name, "--wait=false")
+
+
+@pytest.fixture
+def start(api_server, kubectl, tmp_path, home, namespace):
+    """Start an operator for this test's namespace, with rights in it and nowhere else."""
+    kubeconfig = restricted_kubeconfig(api_server, kubectl, tmp_path, namespace=home, watched=namespace)
+    started = []
+
+    def start(name, **settings):
+        settings = {"watch_namespaces": namespace} | settings
+        operator = start_operator(kubeconfig, tmp_path, namespace=home, name=name, **settings)
+        started.append(operator)
+        operator.wait_until_ready()
+        return operator
+
+    yield start
+    for operator in started:
+        if operator.process.poll() is None:
+            operator.terminate()
+
+
+async def test_a_restarted_operator_writes_nothing_and_finds_what_changed_meanwhile(world, start):
+    """Case O11."""
+    first = start("first")
+    for name in SERVICES:
+        await world.apply(name)
+        await world.settled(name)
+    await eventually(lambda: _is_idle(first), within_s=10)
+    before = await world.versions()
+    assert first.terminate() == 0
+
+    second = start("second")
+    await eventually(lambda: _has_looked(second, times=len(SERVICES)), within_s=20)
+    assert second.writes() == 0
+    assert await world.versions() == before
+    for name in SERVICES:
+        service = await world.service(name)
+        assert service["status"]["observedGeneration"] == service["metadata"]["generation"]
+    assert second.terminate() == 0
+
+    await world.apply("a", replicas=3)
+    start("third")
+
+    async def caught_up():
+        assert the_only(await world.deployments("a"))["spec"]["replicas"] == 3
+
+    await eventually(caught_up, within_s=20)
+
+
+async def test_an_operator_that_stops_gives_its_lease_back(world, start, home):
+    operator = start("first")
+    await eventually(lambda: _leads(operator), within_s=10)
+    assert operator.terminate() == 0
+    lease = await world.client.get(LEASES, namespace=home, name="stoker-operator")
+    assert lease["spec"]["holderIdentity"] == ""
+    successor = start("second")
+    await eventually(lambda: _leads(successor), within_s=5)
+
+
+async def test_of_two_operators_one_writes(world, start):
+    first = start("first")
+    await eventually(lambda: _leads(first), within_s=10)
+    standby = start("standby")
+    for name in SERVICES:
+        await world.apply(name)
+        await world.settled(name)
+    await eventually(lambda: _is_idle(first), within_s=10)
+    assert standby.writes() == 0
+    assert standby.reconciles() == 0
+    # Three services with four children each; every child was written once.
+    children = await world.children()
+    assert len(children) == 4 * len(SERVICES)
+    for child in children.values():
+        assert child["metadata"].get("generation", 1) == 1
+
+
+async def test_a_killed_leader_is_followed_within_20_seconds_and_nothing_is_written_twice(world, start):
+    leader = start("first")
+    await eventually(lambda: _leads(leader), within_s=10)
+    standby = start("standby")
+    for name in SERVICES:
+        await world.apply(name)
+        await world.settled(name)
+    await eventually(lambda: _is_idle(leader), within_s=10)
+    before = await world.versions()
+
+    leader.kill()
+    killed_at = time.monotonic()
+    await world.apply("a", replicas=2)
+    await eventually(lambda: _leads(standby), within_s=TAKEOVER_S)
+    took_over_after_s = time.monotonic() - killed_at
+
+    async def edited():
+        assert the_only(await world.deployments("a"))["spec"]["replicas"] == 2
+
+    await eventually(edited, within_s=5)
+    await eventually(lambda: _has_looked(standby, times=len(SERVICES)), within_s=10)
+    assert took_over_after_s <= TAKEOVER_S
+    after = await world.versions()
+    changed = {name for kind, name in after if after[kind, name] != before.get((kind, name))}
+    deployment = the_only(await world.deployments("a"))
+    assert changed == {"a", deployment["metadata"]["name"]}
+    # Made by the first, changed once by the second.
+    assert deployment["metadata"]["generation"] == 2
+
+
+async def test_an_operator_whose_lease_was_taken_ends_and_says_so(world, start, home, kubectl):
+    operator = start("first")
+    await eventually(lambda: _leads(operator), within_s=10)
+    patch = json.dumps({"spec": {"holderIdentity": "somebody-else"}})
+    kubectl("patch", "lease", "stoker-operator", "-n", home, "--type=merge", "-p", patch)
+    assert operator.process.wait(20) == 1
+    assert "The Lease stoker-operator was taken by somebody-else." in operator.log.read_text()
+
+
+async def test_an_operator_for_one_namespace_leaves_the_others_alone(world, start, kubectl):
+    other = World(client=world.client, namespace=f"test-{uuid.uuid4().hex[:8]}")
+    kubectl("create", "namespace", other.namespace)
+    operator = start("first")
+    await other.apply()
+    await world.apply()
+    await world.settled()
+    await eventually(lambda: _is_idle(operator), within_s=10)
+    assert "status" not in await other.service() or "conditions" not in (await other.service())["status"]
+    assert await other.list(DEPLOYMENTS) == []
+    assert "is forbidden: User" not in operator.log.read_text()
+    kubectl("delete", "namespace", other.namespace, "--wait=false")
+
+
+async def test_memory_does_not_follow_objects_that_are_not_ours(world, start, kubectl, namespace):
+    """Case O17, with fewer and larger objects: 400 Secrets of 100 kB and 400 pods of 50 kB, 60 MB in all."""
+    await world.apply()
+    operator = start("before")
+    await world.settled()
+    await eventually(lambda: _is_idle(operator), within_s=10)
+    before_bytes = operator.memory_bytes()
+
+    secrets = [_secret(f"stranger-{n}", kilobytes=100) for n in range(400)]
+    pods = [_pod(f"stranger-{n}", kilobytes=50) for n in range(400)]
+    for start_at in range(0, 400, 100):
+        chunk = secrets[start_at : start_at + 100] + pods[start_at : start_at + 100]
+        manifest = {"apiVersion": "v1", "kind": "List", "items": chunk}
+        kubectl("create", "--validate=false", "-n", namespace, "-f", "-", stdin=manifest)
+
+    service = await world.service()
+    await world.patch(service, spec={"replicas": 2})
+    await world.settled()
+    await eventually(lambda: _is_idle(operator), within_s=10)
+    after_bytes = operator.memory_bytes()
+    assert operator.terminate() == 0
+    fresh = start("after")
+    await eventually(lambda: _has_looked(fresh, times=1), within_s=10)
+    fresh_bytes = fresh.memory_bytes()
+    print(
+        f"MiB: before {before_bytes / MIB:.0f}, after {after_bytes / MIB:.0f}, fresh {fresh_bytes / MIB:.0f}"
+    )
+    assert after_bytes - before_bytes < 15 * MIB
+    assert fresh_bytes - before_bytes < 15 * MIB
+    assert await world.client.get(INFERENCE_SERVICES, namespace=namespace, name="chat")
+
+
+def _secret(name, *, kilobytes):
+    metadata = {"name": name}
+    return {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": metadata,
+        "stringData": {"x": "x" * kilobytes * 1000},
+    }
+
+
+def _pod(name, *, kilobytes):
+    metadata = {"name": name, "annotations": {"x": "x" * kilobytes * 1000}}
+    spec = {"containers": [{"name": "x", "image": "localhost/none:none"}]}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+
+
+async def _is_idle(operator):
+    assert operator.is_idle()
+
+
+async def _leads(operator):
+    assert operator.leads(), operator.log.read_text()
+
+
+async def _has_looked(operator, *, times):
+    assert operator.reconciles() >= times
+    assert operator.is_idle()

@@ -1,0 +1,27 @@
+import pytest
+
+from stoker.kube.permissions import IN_OWN_NAMESPACE, IN_WATCHED_NAMESPACES
+
+EVERYTHING = IN_WATCHED_NAMESPACES + IN_OWN_NAMESPACE
+
+
+@pytest.mark.parametrize("rule", EVERYTHING, ids=lambda rule: rule["resources"][0])
+def test_every_permission_names_exact_verbs_and_resources(rule):
+    for words in rule.values():
+        assert words
+        assert "*" not in words
+
+
+def test_secrets_and_the_users_spec_are_out_of_reach():
+    allowed = {
+        (resource, verb) for rule in EVERYTHING for resource in rule["resources"] for verb in rule["verbs"]
+    }
+    assert "secrets" not in {resource for resource, _ in allowed}
+    writes = {"create", "update", "patch", "delete", "deletecollection"}
+    assert not {verb for resource, verb in allowed if resource == "inferenceservices"} & writes
+
+
+def test_what_is_watched_may_be_listed_too():
+    for rule in EVERYTHING:
+        if "watch" in rule["verbs"]:
+            assert "list" in rule["verbs"]
