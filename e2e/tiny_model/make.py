@@ -35,7 +35,7 @@ CONTEXT_LENGTH = 4096
 HEAD_WIDTH = HIDDEN // HEADS
 SPREAD = 0.5
 """Weights are uniform in +-SPREAD, embeddings in +-1: enough for the layers to change the answer."""
-UNREADABLE = -8.0
+UNREADABLE = -100.0
 
 SUMS_FILE = "SHA256SUMS"
 

@@ -1,5 +1,6 @@
 """What this instance can say about itself, for probes and for `/state`."""
 
+import logging
 from typing import Any
 
 from stoker_serving.engine_log import EngineLog
@@ -7,8 +8,11 @@ from stoker_serving.liveness import Liveness
 from stoker_serving.probes import Page
 from stoker_serving.shared_state import SharedState
 from stoker_serving.stages import Stage, StageClock
+from stoker_serving.termination import Failure, Reason
 from stoker_serving.warm_up import Served
 from stoker_serving.weights import Weights
+
+log = logging.getLogger(__name__)
 
 
 class Instance:
@@ -34,6 +38,23 @@ class Instance:
             "/livez": self.alive,
             "/state": lambda: (True, self.state()),
         }
+
+    def enter(self, stage: Stage) -> None:
+        """Moves on to `stage`, if it is further than the present one, and says so in the log."""
+        if self.clock.enter(stage):
+            past = self.clock.report()[-2]
+            log.info("stage %s, after %s took %.1f s", stage.value, past["name"], past["seconds"])
+
+    def stuck(self) -> Failure:
+        """What to say of an engine that is stuck."""
+        return Failure(
+            reason=Reason.ENGINE_STUCK,
+            message=(
+                f"The engine had {self.shared.in_flight} requests running and gave no token for "
+                f"{self.liveness.stalled_s:.0f} s; {self.liveness.bound_s:.0f} s is the most at this load."
+            ),
+            fix="If it happens again, keep the container's log and report it to the engine's project.",
+        )
 
     @property
     def serving(self) -> bool:

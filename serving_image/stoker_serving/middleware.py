@@ -25,9 +25,6 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
-LIMIT_VARIABLE = "STOKER_MAX_REQUESTS"
-"""Most requests in flight at once; unset or empty means as many as come."""
-
 _WITHOUT_MODEL = frozenset(
     {
         "/tokenize",
@@ -51,8 +48,7 @@ class Admission:
         self._app = app
         self._state = SharedState(Path(os.environ[PATH_VARIABLE]))
         self._slot = self._state.claim()
-        limit = os.environ.get(LIMIT_VARIABLE)
-        self._limit = int(limit) if limit else None
+        self._limit = self._state.max_requests
         self._mean_duration_s = 1.0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -34,8 +34,7 @@ class Settings:
     """Without a token for this long, with one request running, the engine is stuck. The bound grows
     with load (`liveness.bound_s`). `STOKER_STUCK_SECONDS`."""
     max_requests: int | None
-    """Most requests in flight at once, told to the engine's processes; None means as many as come.
-    `STOKER_MAX_REQUESTS`."""
+    """Most requests in flight at once; None means as many as come. `STOKER_MAX_REQUESTS`."""
     termination_log: Path
     """Where the reason of a failure goes. `STOKER_TERMINATION_LOG`."""
 
@@ -67,5 +66,10 @@ class Settings:
             drain_s=number("STOKER_DRAIN_SECONDS", 300),
             stuck_s=number("STOKER_STUCK_SECONDS", 120),
             max_requests=int(number("STOKER_MAX_REQUESTS", 0)) or None,
-            termination_log=Path(environ.get("STOKER_TERMINATION_LOG", "/dev/termination-log")),
+            termination_log=cls.termination_log_of(environ),
         )
+
+    @staticmethod
+    def termination_log_of(environ: Mapping[str, str]) -> Path:
+        """Where failures go; needed even when the other settings can't be read."""
+        return Path(environ.get("STOKER_TERMINATION_LOG", "/dev/termination-log"))

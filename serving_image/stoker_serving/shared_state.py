@@ -25,7 +25,7 @@ PATH_VARIABLE = "STOKER_SHARED_STATE"
 """Environment variable that tells the engine's processes where the page is."""
 
 _WORD_BYTES = 8
-_REFUSING = 0
+_REFUSING, _LIMIT = range(2)
 _HEADER_WORDS = 8
 _PROCESSES = 64
 _SLOT_WORDS = 8
@@ -43,15 +43,22 @@ class SharedState:
         self._words = memoryview(self._map).cast("Q")
 
     @classmethod
-    def create(cls, path: Path) -> "SharedState":
-        """Makes an empty page at `path`."""
+    def create(cls, path: Path, *, max_requests: int | None = None) -> "SharedState":
+        """Makes an empty page at `path`; `max_requests` is the most in flight at once."""
         path.write_bytes(bytes(_SIZE_BYTES))
-        return cls(path)
+        state = cls(path)
+        state._words[_LIMIT] = max_requests or 0
+        return state
 
     def close(self) -> None:
         """Gives the memory back; the object is of no use afterwards."""
         self._words.release()
         self._map.close()
+
+    @property
+    def max_requests(self) -> int | None:
+        """Most requests in flight at once; None means as many as come."""
+        return self._words[_LIMIT] or None
 
     @property
     def refusing(self) -> bool:

@@ -27,7 +27,7 @@ from stoker_serving import deaths, termination, weights
 from stoker_serving.drain import drain
 from stoker_serving.engine import EngineProcess
 from stoker_serving.instance import Instance
-from stoker_serving.liveness import Liveness, Look, counters_of
+from stoker_serving.liveness import Liveness
 from stoker_serving.loopback import Engine
 from stoker_serving.probes import ProbeServer
 from stoker_serving.reaper import Reaper
@@ -35,13 +35,10 @@ from stoker_serving.settings import Settings
 from stoker_serving.shared_state import PATH_VARIABLE, SharedState
 from stoker_serving.stages import Stage
 from stoker_serving.termination import Failure, Fatal, Reason
-from stoker_serving.warm_up import NotWarm, warm_up
+from stoker_serving.watch import Watch
 
 log = logging.getLogger(__name__)
 
-_LOOK_EVERY_S = 1.0
-_START_LOOK_EVERY_S = 0.25
-_ANSWER_TIMEOUT_S = 5.0
 _STOP_PATIENCE_S = 10.0
 _EXIT_CODES = {Reason.BAD_ARGUMENTS: 2, Reason.OUT_OF_MEMORY: 137}
 _STOPPED_EARLY = 128 + signal.SIGTERM
@@ -77,7 +74,7 @@ class Supervisor:
             self._check()
             return await self._serve(reaper)
         except Fatal as fatal:
-            return self._fail(fatal.failure)
+            return _fail(fatal.failure, self._settings.termination_log)
         finally:
             reaper.close()
             await probes.stop()
@@ -102,10 +99,10 @@ class Supervisor:
             )
 
     async def _serve(self, reaper: Reaper) -> int:
-        self._enter(Stage.STARTING)
+        self.instance.enter(Stage.STARTING)
         engine = self._start(reaper)
         self.instance.log = engine.log
-        watch = asyncio.create_task(self._watch(engine))
+        watch = asyncio.create_task(Watch(self.instance, self._engine, names=self._names).run(engine.log))
         stop = asyncio.create_task(self._stop.wait())
         try:
             awaited: list[asyncio.Future[Any]] = [engine.exit_code, stop, watch]
@@ -158,119 +155,41 @@ class Supervisor:
                 )
             ) from error
 
-    async def _watch(self, engine: EngineProcess) -> None:
-        """Follows the engine through its start, then looks for signs of life until cancelled."""
-        await self._warm_up(engine)
-        while True:
-            await asyncio.sleep(_LOOK_EVERY_S)
-            await self._look()
-
-    async def _warm_up(self, engine: EngineProcess) -> None:
-        while not await self._answers():
-            self._enter(engine.log.stage)
-            await asyncio.sleep(_START_LOOK_EVERY_S)
-        self._enter(Stage.WARMING_UP)
-        while self.instance.served is None:
-            try:
-                self.instance.served = await warm_up(self._engine, self._names)
-            except (NotWarm, OSError) as error:
-                self._wait_for(str(error) or "the engine does not answer")
-                await asyncio.sleep(_LOOK_EVERY_S)
-        self._wait_for("")
-        await self._ask_version()
-        self._enter(Stage.SERVING)
-
-    async def _answers(self) -> bool:
-        try:
-            answer = await self._engine.get("/health", timeout_s=_ANSWER_TIMEOUT_S)
-        except OSError:
-            return False
-        return answer.status == 200
-
-    async def _ask_version(self) -> None:
-        with contextlib.suppress(OSError):
-            document = (await self._engine.get("/version", timeout_s=_ANSWER_TIMEOUT_S)).json()
-            if isinstance(document, dict):
-                self.instance.engine_version = str(document.get("version", ""))
-
-    async def _look(self) -> None:
-        """One look at the engine for the liveness; asks it only what memory does not tell."""
-        liveness, shared = self.instance.liveness, self._shared
-        was_stuck = liveness.stuck
-        in_flight = shared.in_flight
-        counters, answers = None, True
-        try:
-            if in_flight > 0:
-                page = await self._engine.get("/metrics", timeout_s=_ANSWER_TIMEOUT_S)
-                counters = counters_of(page.body.decode(errors="replace"))
-            else:
-                await self._engine.get("/health", timeout_s=_ANSWER_TIMEOUT_S)
-        except OSError:
-            answers = False
-        liveness.look(
-            Look(
-                at_s=time.monotonic(),
-                in_flight=in_flight,
-                last_token_s=shared.last_token_ns / 1e9,
-                counters=counters,
-                answers=answers,
-            )
-        )
-        if liveness.stuck and not was_stuck:
-            log.error("%s", self._stuck().message)
-
     async def _leave(self, engine: EngineProcess) -> int:
         """Told to stop: drains an engine that serves, and just ends any other."""
-        served, stuck = self.instance.serving, self.instance.liveness.stuck
-        self._enter(Stage.DRAINING)
-        if served and not stuck:
-            draining = asyncio.create_task(
-                drain(
-                    self._shared,
-                    endpoint_removal_s=self._settings.endpoint_removal_s,
-                    drain_s=self._settings.drain_s,
-                )
-            )
-            awaited: list[asyncio.Future[int]] = [draining, engine.exit_code]
-            await asyncio.wait(awaited, return_when=asyncio.FIRST_COMPLETED)
-            if not draining.done():
-                draining.cancel()
-                raise await self._death(engine)
-            if left := draining.result():
-                log.warning("%d requests still ran after %g s and are cut", left, self._settings.drain_s)
+        if self.instance.liveness.stuck:
+            raise Fatal(self.instance.stuck())
+        served = self.instance.serving
+        self.instance.enter(Stage.DRAINING)
+        if served:
+            await self._drain(engine)
         await engine.stop(patience_s=_STOP_PATIENCE_S)
-        if stuck:
-            raise Fatal(self._stuck())
         return 0 if served else _STOPPED_EARLY
 
-    def _stuck(self) -> Failure:
-        liveness = self.instance.liveness
-        return Failure(
-            reason=Reason.ENGINE_STUCK,
-            message=(
-                f"The engine had {self._shared.in_flight} requests running and gave no token for "
-                f"{liveness.stalled_s:.0f} s; {liveness.bound_s:.0f} s is the most at this load."
-            ),
-            fix="If it happens again, keep the container's log and report it to the engine's project.",
+    async def _drain(self, engine: EngineProcess) -> None:
+        draining = asyncio.create_task(
+            drain(
+                self._shared,
+                endpoint_removal_s=self._settings.endpoint_removal_s,
+                drain_s=self._settings.drain_s,
+            )
         )
+        awaited: list[asyncio.Future[int]] = [draining, engine.exit_code]
+        await asyncio.wait(awaited, return_when=asyncio.FIRST_COMPLETED)
+        if not draining.done():
+            draining.cancel()
+            raise await self._death(engine)
+        if left := draining.result():
+            log.warning("%d requests still ran after %g s and are cut", left, self._settings.drain_s)
 
-    def _enter(self, stage: Stage) -> None:
-        if self.instance.clock.enter(stage):
-            past = self.instance.clock.report()[-2]
-            log.info("stage %s, after %s took %.1f s", stage.value, past["name"], past["seconds"])
 
-    def _wait_for(self, what: str) -> None:
-        if what and what != self.instance.waiting_for:
-            log.warning("not ready: %s", what)
-        self.instance.waiting_for = what
-
-    def _fail(self, failure: Failure) -> int:
-        log.error("%s: %s %s", failure.reason.value, failure.message, failure.fix)
-        try:
-            termination.write(self._settings.termination_log, failure)
-        except OSError as error:
-            log.warning("%s can't be written: %s", self._settings.termination_log, error.strerror)
-        return _EXIT_CODES.get(failure.reason, 1)
+def _fail(failure: Failure, termination_log: Path) -> int:
+    log.error("%s: %s %s", failure.reason.value, failure.message, failure.fix)
+    try:
+        termination.write(termination_log, failure)
+    except OSError as error:
+        log.warning("%s can't be written: %s", termination_log, error.strerror)
+    return _EXIT_CODES.get(failure.reason, 1)
 
 
 async def _supervise(settings: Settings, arguments: list[str], shared: SharedState) -> int:
@@ -285,11 +204,17 @@ def main() -> int:
     try:
         settings = Settings.from_environ()
     except ValueError as error:
-        log.error("%s", error)
-        return 2
+        failure = Failure(
+            reason=Reason.BAD_ARGUMENTS,
+            message=str(error),
+            fix="Correct `engine.env` of the InferenceService.",
+        )
+        return _fail(failure, Settings.termination_log_of(os.environ))
     with (
         tempfile.TemporaryDirectory(prefix="stoker-", dir=_SHARED_MEMORY) as folder,
-        contextlib.closing(SharedState.create(Path(folder) / "state")) as shared,
+        contextlib.closing(
+            SharedState.create(Path(folder) / "state", max_requests=settings.max_requests)
+        ) as shared,
     ):
         return asyncio.run(_supervise(settings, sys.argv[1:], shared))
 

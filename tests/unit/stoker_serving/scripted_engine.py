@@ -42,7 +42,11 @@ class App:
             await _json(send, {"data": data})
         elif path == "/v1/completions":
             request = json.loads(await _body(receive))
-            await self._complete(request, send)
+            completing = asyncio.ensure_future(self._complete(request, send))
+            leaving = asyncio.ensure_future(_disconnected(receive))
+            await asyncio.wait([completing, leaving], return_when=asyncio.FIRST_COMPLETED)
+            completing.cancel()
+            leaving.cancel()
         else:
             await _json(send, {"detail": "Not Found"}, status=404)
 
@@ -84,6 +88,11 @@ async def _body(receive):
             return body
 
 
+async def _disconnected(receive):
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
 async def _json(send, document, *, status=200):
     body = json.dumps(document).encode()
     if isinstance(document, str):
@@ -109,7 +118,7 @@ def main():
     for path in arguments.middleware:
         module, _, name = path.rpartition(".")
         app = getattr(importlib.import_module(module), name)(app)
-    uvicorn.run(app, host="127.0.0.1", port=arguments.port, log_level="warning")
+    uvicorn.run(app, host="127.0.0.1", port=arguments.port, log_level="warning", timeout_graceful_shutdown=1)
 
 
 main()

@@ -85,6 +85,19 @@ def _refusal(instance):
         return error
 
 
+def test_over_its_limit_an_instance_refuses_a_stream_with_429(start_instance):
+    instance = start_instance(script={"token_every_s": 0.05}, STOKER_MAX_REQUESTS="1")
+    instance.wait_until_ready()
+    with instance.complete(max_tokens=100_000) as stream:
+        stream.readline()
+        assert instance.probe("/state")[1]["inFlight"] == 1
+        refusal = _refusal(instance)
+    assert refusal.code == 429
+    assert int(refusal.headers["Retry-After"]) >= 1
+    assert refusal.body["error"]["code"] == "instance_full"
+    instance.wait_until(lambda: instance.probe("/state")[1]["inFlight"] == 0, "end of the abandoned stream")
+
+
 def test_streams_that_outlast_the_drain_are_cut(start_instance):
     instance = start_instance(script={"token_every_s": 0.05}, STOKER_DRAIN_SECONDS="0.5")
     instance.wait_until_ready()
@@ -174,6 +187,32 @@ def test_an_engine_that_dies_while_it_serves_says_how(start_instance):
     assert instance.failure()["reason"] == "EngineCrashed"
     assert "SIGSEGV" in instance.failure()["message"]
     assert "Serving" in instance.failure()["message"]
+
+
+def test_an_engine_that_dies_while_it_drains_says_how(start_instance):
+    instance = start_instance(script={"token_every_s": 0.05}, STOKER_DRAIN_SECONDS="60")
+    instance.wait_until_ready()
+    with instance.complete(max_tokens=100_000) as stream:
+        stream.readline()
+        instance.terminate()
+        instance.wait_for_stage("Draining")
+        os.kill(_children(instance.process.pid)[0], signal.SIGKILL)
+        assert instance.exit_code() == 1
+    assert instance.failure()["reason"] == "EngineCrashed"
+    assert "Draining" in instance.failure()["message"]
+
+
+def test_an_engine_that_is_not_there_is_named(start_instance):
+    instance = start_instance(STOKER_ENGINE_COMMAND="/no/such/engine")
+    assert instance.exit_code() == 1
+    assert "/no/such/engine can't be started" in instance.failure()["message"]
+
+
+def test_a_setting_that_is_no_number_is_named(start_instance):
+    instance = start_instance(STOKER_DRAIN_SECONDS="soon")
+    assert instance.exit_code() == 2
+    assert instance.failure()["reason"] == "BadArguments"
+    assert "STOKER_DRAIN_SECONDS='soon'" in instance.failure()["message"]
 
 
 def test_weights_that_are_not_there_end_it_before_the_engine_starts(start_instance, tmp_path):
