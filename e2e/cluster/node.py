@@ -18,6 +18,7 @@ from e2e.cluster.programs import cache_dir, program
 
 _STARTED_DEADLINE_S = 30
 _IMPORT_DEADLINE_S = 900
+_ID_LABEL = "stoker.dev/image-id"
 _HIDDEN = ("/run", "/var/lib", "/var/log")
 """Folders of this machine that a node sees its own of."""
 
@@ -117,6 +118,14 @@ class RunningNode:
     def import_image(self, archive: Path) -> None:
         """Unpack an image archive on the node."""
         self.ctr("images", "import", str(archive), deadline_s=_IMPORT_DEADLINE_S)
+
+    def has_image(self, name: str, image_id: str) -> bool:
+        """Whether the node has this very image under a name."""
+        return bool(self.ctr("images", "list", "--quiet", f'name=={name},labels."{_ID_LABEL}"=={image_id}'))
+
+    def label_image(self, name: str, image_id: str) -> None:
+        """Remember which image was imported under a name."""
+        self.ctr("images", "label", name, f"{_ID_LABEL}={image_id}")
 
     def stop(self) -> None:
         """End every process of the node at once, pods included. Its disk stays."""

@@ -13,6 +13,12 @@ from e2e.cluster.command import run
 _DAYS = "3650"
 _NEW_KEY = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes")
 
+_CONFIG = "[req]\ndistinguished_name = subject\n[subject]\n"
+"""Nothing: the machine's own configuration would make every certificate one of an authority."""
+_KEY_IDENTIFIERS = ("subjectKeyIdentifier=hash", "authorityKeyIdentifier=keyid")
+_AUTHORITY = ("basicConstraints=critical,CA:TRUE", "keyUsage=critical,keyCertSign,cRLSign")
+_MEMBER = ("basicConstraints=critical,CA:FALSE", "keyUsage=critical,digitalSignature")
+
 
 class Authority:
     """A certificate authority in a folder; what exists already is kept."""
@@ -21,9 +27,7 @@ class Authority:
         self._folder = folder
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         if not self.certificate.exists():
-            self._request(
-                "ca", "/CN=stoker-cluster", "basicConstraints=critical,CA:TRUE", "keyUsage=keyCertSign"
-            )
+            self._request("ca", "/CN=stoker-cluster", *_AUTHORITY)
 
     @property
     def certificate(self) -> Path:
@@ -40,7 +44,7 @@ class Authority:
             usage = "serverAuth" if alt_names else "clientAuth"
             names = [f"subjectAltName={','.join(alt_names)}"] if alt_names else []
             signer = ("-CA", str(self.certificate), "-CAkey", str(self._folder / "ca.key"))
-            self._request(name, subject, f"extendedKeyUsage={usage}", *names, signer=signer)
+            self._request(name, subject, *_MEMBER, f"extendedKeyUsage={usage}", *names, signer=signer)
         return certificate, key
 
     def signing_key(self, name: str) -> tuple[Path, Path]:
@@ -89,14 +93,15 @@ class Authority:
         )
 
     def _request(self, name: str, subject: str, *extensions: str, signer: Sequence[str] = ()) -> None:
-        added = [word for extension in extensions for word in ("-addext", extension)]
+        config = self._folder / "openssl.cnf"
+        config.write_text(_CONFIG)
         unfinished = self._folder / f".{name}.crt"
         run(
-            *("openssl", "req", "-x509", "-days", _DAYS, "-subj", subject),
+            *("openssl", "req", "-config", config, "-x509", "-days", _DAYS, "-subj", subject),
             *_NEW_KEY,
             *("-keyout", self._folder / f"{name}.key", "-out", unfinished),
             *signer,
-            *added,
+            *(word for extension in (*extensions, *_KEY_IDENTIFIERS) for word in ("-addext", extension)),
         )
         unfinished.rename(self._folder / f"{name}.crt")
 

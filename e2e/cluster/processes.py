@@ -19,6 +19,8 @@ from e2e.cluster.errors import ClusterError
 _TERM_DEADLINE_S = 10
 _KILL_DEADLINE_S = 10
 _SHOWN_LOG_BYTES = 1500
+_ENDED = ("Z", "X")
+"""States of a zombie and of the dead, proc(5)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +36,18 @@ class Process:
     @property
     def alive(self) -> bool:
         """Whether this very process runs; a zombie or another one with its id does not count."""
-        return self.boot_id == _boot_id() and _started_ticks(self.pid) == self.started_ticks
+        return self.exists and _stat(self.pid)[0] not in _ENDED
+
+    @property
+    def exists(self) -> bool:
+        """The same, but a zombie counts."""
+        return self.boot_id == _boot_id() and _stat(self.pid)[1] == self.started_ticks
+
+    def reap(self) -> None:
+        """Let its zombie go, if it is a child of this very program."""
+        if self.exists:
+            with contextlib.suppress(ChildProcessError):
+                os.waitpid(self.pid, os.WNOHANG)
 
 
 class Processes:
@@ -58,10 +71,8 @@ class Processes:
         self._files.mkdir(parents=True, exist_ok=True)
         self._logs.mkdir(parents=True, exist_ok=True)
         pid = self._spawn(name, words)
-        started = _started_ticks(pid)
-        if started is None:
-            raise ClusterError(f"{name} ended at once:\n{self.log_end(name)}")
-        process = Process(pid=pid, started_ticks=started, boot_id=_boot_id(), command=words)
+        # The zombie of one that ended at once is there until this program reaps it.
+        process = Process(pid=pid, started_ticks=_stat(pid)[1], boot_id=_boot_id(), command=words)
         self._file(name).write_text(json.dumps(asdict(process)) + "\n")
         return process
 
@@ -150,10 +161,9 @@ def _send(process: Process, sent: signal.Signals) -> None:
 
 
 def _living(processes: Sequence[Process]) -> str | None:
-    living = [str(process.pid) for process in processes if process.alive]
     for process in processes:
-        with contextlib.suppress(ChildProcessError):  # only a child of this very program can be reaped
-            os.waitpid(process.pid, os.WNOHANG)
+        process.reap()
+    living = [str(process.pid) for process in processes if process.alive]
     return f"still alive: {', '.join(living)}" if living else None
 
 
@@ -161,12 +171,12 @@ def _boot_id() -> str:
     return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
 
 
-def _started_ticks(pid: int) -> int | None:
-    """When a process started; None if there is none with that id, or only its zombie."""
+def _stat(pid: int) -> tuple[str, int]:
+    """State of a process and when it started; ``("X", -1)`` if there is none with that id."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
     except (FileNotFoundError, ProcessLookupError):
-        return None
+        return "X", -1
     # The second field is the program's name in parentheses and may hold anything.
     state, *fields = stat.rpartition(")")[2].split()
-    return None if state in "ZX" else int(fields[18])
+    return state, int(fields[18])

@@ -26,6 +26,13 @@ def test_a_server_certificate_holds_its_names(authority):
         assert "does match" in run("openssl", "x509", "-in", certificate, "-noout", *host)
 
 
+def test_no_member_can_sign_others(authority):
+    certificate, _ = authority.issue("admin", "/CN=admin")
+    extensions = run("openssl", "x509", "-in", certificate, "-noout", "-ext", "basicConstraints,keyUsage")
+    assert "CA:FALSE" in extensions
+    assert "Certificate Sign" not in extensions
+
+
 def test_what_was_issued_is_kept(authority):
     first = authority.issue("admin", "/CN=admin")[0].read_bytes()
     assert authority.issue("admin", "/CN=admin")[0].read_bytes() == first

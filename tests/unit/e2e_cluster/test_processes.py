@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from e2e.cluster.command import wait_for
 from e2e.cluster.errors import ClusterError
-from e2e.cluster.processes import Process, Processes, _end
+from e2e.cluster.processes import Process, Processes, _end, _stat
 
 SLEEPER = (sys.executable, "-c", "import time; print('here', flush=True); time.sleep(60)")
 IGNORE_SIGTERM = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN)"
@@ -59,7 +59,7 @@ def test_kills_all_at_once(processes):
 def test_a_process_with_a_recycled_id_is_left_alone(processes):
     with subprocess.Popen(SLEEPER, stdout=subprocess.DEVNULL) as stranger:
         ours = processes.start("sleeper", SLEEPER)
-        recycled = replace(ours, pid=stranger.pid, started_ticks=ours.started_ticks - 1)
+        recycled = replace(ours, pid=stranger.pid, started_ticks=_stat(stranger.pid)[1] - 1)
         _end([recycled], signal.SIGTERM, deadline_s=1)
         assert not recycled.alive
         assert stranger.poll() is None
