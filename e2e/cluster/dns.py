@@ -16,14 +16,18 @@ _PORT = 10053
 
 def corefile(layout: Layout) -> str:
     """CoreDNS' configuration."""
+    zones = (CLUSTER_DOMAIN, "in-addr.arpa", "ip6.arpa")
     return f"""\
-.:{_PORT} {{
+{" ".join(f"{zone}:{_PORT}" for zone in zones)} {{
     bind {layout.address}
     errors
-    kubernetes {CLUSTER_DOMAIN} in-addr.arpa ip6.arpa {{
+    kubernetes {" ".join(zones)} {{
         kubeconfig {layout.kubeconfig}
         ttl 5
     }}
+}}
+.:{_PORT} {{
+    bind {layout.address}
     template ANY ANY {{
         rcode NXDOMAIN
     }}
@@ -58,5 +62,5 @@ def start(layout: Layout, processes: Processes) -> None:
     """Start CoreDNS and point the Service at it."""
     file = layout.state / "Corefile"
     file.write_text(corefile(layout))
-    processes.start("coredns", [program("coredns"), "-conf", file])
+    processes.start("coredns", [program("coredns"), "-conf", file], configured_by=[file])
     kubectl(layout, "apply", "--server-side", "-f", "-", stdin=service(layout))

@@ -6,6 +6,7 @@ volumes that kubelet mounts. Nothing of a node is mounted in or named on this ma
 last process ends, its mounts and networks are gone too.
 """
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from e2e.cluster import cgroups, network, node_config
@@ -79,7 +80,9 @@ class RunningNode:
         (cni / "10-stoker.conflist").write_text(node_config.cni_conflist(self.node))
         config = self._folder / "containerd.toml"
         config.write_text(node_config.containerd_toml(cni_config=str(cni)))
-        self._start("containerd", [*self._inside(), program("containerd"), "--config", config])
+        self._start(
+            "containerd", [*self._inside(), program("containerd"), "--config", config], configured_by=[config]
+        )
         wait_for(f"containerd of {self.node.name}", self._containerd_missing, deadline_s=_STARTED_DEADLINE_S)
 
     def start_kubernetes(self) -> None:
@@ -97,6 +100,7 @@ class RunningNode:
                 *(f"--config={config}", f"--kubeconfig={kubelet_user}"),
                 *(f"--hostname-override={self.node.name}", f"--node-ip={self.node.address}"),
             ],
+            configured_by=[config],
         )
         self._start(
             "kube-proxy",
@@ -136,8 +140,8 @@ class RunningNode:
     def _name(self, part: str) -> str:
         return f"{self.node.name}-{part}"
 
-    def _start(self, part: str, command: list[str | Path]) -> int:
-        process = self._processes.start(self._name(part), command)
+    def _start(self, part: str, command: list[str | Path], *, configured_by: Sequence[Path] = ()) -> int:
+        process = self._processes.start(self._name(part), command, configured_by=configured_by)
         runtime = self.node.cgroup / "runtime"
         cgroups.create(runtime)
         cgroups.add(runtime, process.pid)

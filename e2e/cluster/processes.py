@@ -5,6 +5,7 @@ is used again by other programs: only a process that matches all three is ours a
 """
 
 import contextlib
+import hashlib
 import json
 import os
 import shlex
@@ -32,6 +33,8 @@ class Process:
     """Clock ticks between the machine's boot and its start (proc(5), field 22 of stat)."""
     boot_id: str
     command: list[str]
+    configuration: str
+    """Digest of the files that it read at its start; empty if there are none."""
 
     @property
     def alive(self) -> bool:
@@ -57,22 +60,33 @@ class Processes:
         self._files = state / "processes"
         self._logs = state / "logs"
 
-    def start(self, name: str, command: Sequence[str | Path]) -> Process:
+    def start(
+        self, name: str, command: Sequence[str | Path], *, configured_by: Sequence[Path] = ()
+    ) -> Process:
         """Start a process in a session of its own, or keep the one that runs this very command.
 
-        Its output goes to ``logs/NAME.log``. Raises ClusterError if it can't be executed.
+        One that runs another command, or whose configuration files changed, is replaced. Its
+        output goes to ``logs/NAME.log``. Raises ClusterError if it can't be executed.
         """
         words = [str(word) for word in command]
+        files = b"".join(file.read_bytes() for file in configured_by)
+        configuration = hashlib.sha256(files).hexdigest() if configured_by else ""
         running = self.get(name)
         if running is not None and running.alive:
-            if running.command == words:
+            if (running.command, running.configuration) == (words, configuration):
                 return running
             self.stop(name)
         self._files.mkdir(parents=True, exist_ok=True)
         self._logs.mkdir(parents=True, exist_ok=True)
         pid = self._spawn(name, words)
         # The zombie of one that ended at once is there until this program reaps it.
-        process = Process(pid=pid, started_ticks=_stat(pid)[1], boot_id=_boot_id(), command=words)
+        process = Process(
+            pid=pid,
+            started_ticks=_stat(pid)[1],
+            boot_id=_boot_id(),
+            command=words,
+            configuration=configuration,
+        )
         self._file(name).write_text(json.dumps(asdict(process)) + "\n")
         return process
 

@@ -31,6 +31,7 @@ def test_the_dns_service_leads_to_the_port_that_coredns_binds(tmp_path):
     cluster = layout.plan(tmp_path, nodes=1)
     service, endpoints = json.loads(dns.service(cluster))["items"]
     (port,) = {port["port"] for port in endpoints["ports"]}
-    assert dns.corefile(cluster).startswith(f".:{port} {{\n    bind {cluster.address}\n")
+    assert dns.corefile(cluster).startswith(f"cluster.local:{port} ")
+    assert dns.corefile(cluster).count(f"bind {cluster.address}\n") == 2
     assert endpoints["endpoints"][0]["addresses"] == [cluster.address]
     assert endpoints["metadata"]["labels"]["kubernetes.io/service-name"] == service["metadata"]["name"]

@@ -41,6 +41,16 @@ def test_another_command_replaces_the_process(processes):
     assert second.alive
 
 
+def test_a_changed_configuration_replaces_the_process(processes, tmp_path):
+    config = tmp_path / "config"
+    config.write_text("one")
+    first = processes.start("sleeper", SLEEPER, configured_by=[config])
+    assert processes.start("sleeper", SLEEPER, configured_by=[config]) == first
+    config.write_text("two")
+    second = processes.start("sleeper", SLEEPER, configured_by=[config])
+    assert (first.alive, second.alive) == (False, True)
+
+
 def test_what_ignores_sigterm_is_killed(processes, monkeypatch):
     monkeypatch.setattr("e2e.cluster.processes._TERM_DEADLINE_S", 0.2)
     deaf = processes.start("deaf", DEAF)
@@ -72,7 +82,7 @@ def test_a_file_from_before_a_reboot_names_no_living_process(processes):
 
 
 def test_an_unused_id_is_not_alive():
-    assert not Process(pid=2**22 + 1, started_ticks=1, boot_id="", command=[]).alive
+    assert not Process(pid=2**22 + 1, started_ticks=1, boot_id="", command=[], configuration="").alive
 
 
 def test_a_process_that_ended_is_reported_with_its_log(processes):
