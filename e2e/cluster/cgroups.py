@@ -16,33 +16,37 @@ _CONTROLLERS = "cgroup.controllers"
 _KILL_DEADLINE_S = 30
 
 
-def hierarchies() -> list[Path]:
-    """Roots of the trees in which a node needs its groups."""
+def _trees() -> list[Path]:
+    """Roots of all trees. Beside those of version 1 there may be one of version 2, which runc uses too."""
     if (_ROOT / _CONTROLLERS).exists():
         return [_ROOT]
-    trees = (tree for tree in _ROOT.iterdir() if tree.is_dir() and not tree.is_symlink())
-    # Beside the trees of version 1 there may be one of version 2, which kubelet then ignores.
-    return sorted(tree for tree in trees if not (tree / _CONTROLLERS).exists())
+    return sorted(tree for tree in _ROOT.iterdir() if tree.is_dir() and not tree.is_symlink())
+
+
+def _managed_trees() -> list[Path]:
+    """The trees in which kubelet expects the group of its node."""
+    trees = _trees()
+    return trees if trees == [_ROOT] else [tree for tree in trees if not (tree / _CONTROLLERS).exists()]
 
 
 def create(group: PurePosixPath) -> None:
-    """Make a group, such as ``stoker/node-1``, and those above it, in every tree."""
-    for tree in hierarchies():
+    """Make a group, such as ``stoker/node-1``, and those above it."""
+    for tree in _managed_trees():
         for step in reversed([group, *group.parents[:-1]]):
             (tree / step).mkdir(exist_ok=True)
             _hand_down(tree / step)
 
 
 def add(group: PurePosixPath, pid: int) -> None:
-    """Move a process into a group, in every tree. What it starts from now on is born there."""
-    for tree in hierarchies():
+    """Move a process into a group. What it starts from now on is born there."""
+    for tree in _managed_trees():
         (tree / group / "cgroup.procs").write_text(str(pid))
 
 
 def members(group: PurePosixPath) -> list[int]:
     """Process ids in a group and those below it."""
     pids: set[int] = set()
-    for tree in hierarchies():
+    for tree in _trees():
         for file in (tree / group).rglob("cgroup.procs"):
             with contextlib.suppress(OSError):  # removed in between (ENOENT or ENODEV)
                 pids.update(int(word) for word in file.read_text().split())
@@ -52,7 +56,7 @@ def members(group: PurePosixPath) -> list[int]:
 def remove(group: PurePosixPath) -> None:
     """Kill every process in a group, wait until all are gone, and remove the group."""
     wait_for(f"the end of all processes in {group}", lambda: _kill_all(group), deadline_s=_KILL_DEADLINE_S)
-    for tree in hierarchies():
+    for tree in _trees():
         top = tree / group
         if top.exists():
             inner = [folder for folder in top.rglob("*") if folder.is_dir()]
@@ -73,6 +77,14 @@ def _hand_down(group: Path) -> None:
         (group.parent / "cgroup.subtree_control").write_text(wanted)
 
 
+def _is_member(group: PurePosixPath, pid: int) -> bool:
+    try:
+        paths = [line.split(":", 2)[2] for line in Path(f"/proc/{pid}/cgroup").read_text().splitlines()]
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return any(PurePosixPath(path).is_relative_to(f"/{group}") for path in paths)
+
+
 def _kill_all(group: PurePosixPath) -> str | None:
     pids = members(group)
     for pid in pids:
@@ -81,8 +93,8 @@ def _kill_all(group: PurePosixPath) -> str | None:
         except ProcessLookupError:
             continue
         try:
-            # Asked again with the descriptor in hand: the id can't belong to another process now.
-            if pid in members(group):
+            # Asked again with the descriptor in hand: the id can't go to another process now.
+            if _is_member(group, pid):
                 signal.pidfd_send_signal(descriptor, signal.SIGKILL)
         except ProcessLookupError:
             pass

@@ -53,14 +53,17 @@ def down(state: Path) -> None:
     if layout is None:
         return
     with _locked(state):
-        processes = Processes(state=state)
-        for node in layout.node_list:
-            RunningNode(node, layout=layout, processes=processes).stop()
-        processes.kill_all()
+        progress = Progress(total=layout.nodes + 2)
+        for node in running_nodes(layout):
+            progress.step(f"end {node.node.name}")
+            node.stop()
+        progress.step("end the control plane")
+        Processes(state=state).kill_all()
         if layout.nodes:
             network.remove_bridge(layout)
             cgroups.remove(layouts.CGROUP)
             host.restore_kernel_settings(_kernel_settings(layout))
+        progress.step(f"remove {state}")
         shutil.rmtree(state)
 
 
