@@ -39,10 +39,9 @@ def volumes(*, folder: Path, environment: Mapping[str, str] = os.environ) -> lis
     )
     cache = folder / "pip"
     cache.mkdir(exist_ok=True)
-    read_only = {Path("/etc/pip.conf"): config}
-    named = [Path(word) for value in options.values() for word in value.split()]
-    for path in (_CERTIFICATES, *named):
-        if path.is_absolute() and path.exists() and not path.is_relative_to(_CERTIFICATES / "any"):
+    read_only = {Path("/etc/pip.conf"): config, _CERTIFICATES: _CERTIFICATES}
+    for path in (Path(word) for value in options.values() for word in value.split()):
+        if path.is_absolute() and path.exists() and not path.is_relative_to(_CERTIFICATES):
             read_only[path] = path
     mounts = [f"{source}:{target}:ro" for target, source in read_only.items()]
     return [f"--volume={mount}" for mount in [*mounts, f"{cache}:/root/.cache/pip"]]

@@ -30,7 +30,7 @@ def up(state: Path, *, nodes: int) -> Layout:
     host.install_missing(host.NODE_TOOLS if nodes else host.CONTROL_PLANE_TOOLS)
     programs.build(programs.PROGRAMS if nodes else programs.CONTROL_PLANE)
     state.mkdir(parents=True, exist_ok=True)
-    with _locked(state):
+    with locked(state):
         layout = layouts.plan(state, nodes=nodes)
         processes = Processes(state=state)
         progress = Progress(total=5 if nodes else 2)
@@ -52,7 +52,7 @@ def down(state: Path) -> None:
     layout = layouts.load(state)
     if layout is None:
         return
-    with _locked(state):
+    with locked(state):
         progress = Progress(total=layout.nodes + 2)
         for node in running_nodes(layout):
             progress.step(f"end {node.node.name}")
@@ -105,7 +105,7 @@ def _kernel_settings(layout: Layout) -> Path:
 
 
 @contextlib.contextmanager
-def _locked(state: Path) -> Iterator[None]:
+def locked(state: Path) -> Iterator[None]:
     """Only one command at a time works on a cluster."""
     folder = os.open(state, os.O_RDONLY | os.O_DIRECTORY)
     try:
