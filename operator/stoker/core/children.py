@@ -6,7 +6,6 @@ stops at the first write that fails: instances before the Service that selects t
 goes, goes last.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from stoker.api import names
@@ -14,7 +13,11 @@ from stoker.api.reasons import Reason
 from stoker.core import resources
 from stoker.core.config import Config
 from stoker.core.model import Action, Apply, Delete, JsonObject, Observed, Refusal
+from stoker.core.resources import Ownership, is_leaving, named, ownership
 from stoker.core.rollout import RolloutDecision
+
+_BLOCKED_S = 2.0
+"""Seconds until another look when an old object must be gone before ours can be made."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,6 +27,11 @@ class ChildPlan:
     actions: tuple[Action, ...]
     repairs: tuple[str, ...]
     """Of each child that somebody else changed, what and how, for a person."""
+    look_again_s: float | None = None
+    """Seconds until another look, when a child could not be written yet."""
+
+
+NO_CHILDREN = ChildPlan(actions=(), repairs=())
 
 
 def taken_name(observed: Observed) -> Refusal | None:
@@ -35,8 +43,8 @@ def taken_name(observed: Observed) -> Refusal | None:
         ("ServiceAccount", observed.service_accounts),
         ("PodDisruptionBudget", observed.disruption_budgets),
     ):
-        live = resources.named(name, objects)
-        if live is not None and not resources.is_owned(live, service=service):
+        live = named(name, objects)
+        if live is not None and ownership(live, service=service) is Ownership.SOMEBODY_ELSE:
             return Refusal(
                 reason=Reason.NAME_TAKEN,
                 message=f"a {kind} `{name}` that Stoker did not make exists in this namespace; "
@@ -47,57 +55,55 @@ def taken_name(observed: Observed) -> Refusal | None:
 
 def own_deployments(observed: Observed) -> tuple[JsonObject, ...]:
     """The Deployments that were made for this service and stay."""
-    return tuple(
-        deployment
-        for deployment in observed.deployments
-        if resources.is_owned(deployment, service=observed.service) and not resources.is_leaving(deployment)
-    )
+    return tuple(deployment for deployment in observed.deployments if _is_ours(deployment, observed))
 
 
 def selected_revision(observed: Observed) -> str | None:
     """The revision that the live Service sends clients to."""
-    live = resources.named(names.child_name(observed.service["metadata"]["name"]), observed.services)
-    if live is None or not resources.is_owned(live, service=observed.service):
+    live = named(names.child_name(observed.service["metadata"]["name"]), observed.services)
+    if live is None or not _is_ours(live, observed):
         return None
-    selector = live["spec"].get("selector") or {}
-    return selector.get(names.REVISION_LABEL)
+    selector = live["spec"].get("selector", {})
+    selected: str | None = selector.get(names.REVISION_LABEL)
+    return selected
 
 
 def plan_children(
-    observed: Observed, *, decision: RolloutDecision, wanted: str, template: JsonObject | None, config: Config
+    observed: Observed, *, decision: RolloutDecision, template: JsonObject | None, config: Config
 ) -> ChildPlan:
     """The writes. `template` is the pod template that the spec asks for, None while it asks for nothing."""
-    service = observed.service
-    deployments = own_deployments(observed)
-    pairs: list[tuple[JsonObject, Sequence[JsonObject]]] = [
-        (resources.service_account(service), observed.service_accounts)
-    ]
+    service, deployments = observed.service, own_deployments(observed)
+    children = [(resources.service_account(service), observed.service_accounts)]
     for name, size in sorted(decision.sizes.items()):
-        live = resources.named(name, deployments)
+        live = named(name, deployments)
         kept = resources.kept_template(live) if live else None
-        pod_template = kept or (template if name == wanted else None)
-        if pod_template is not None:
+        if chosen := kept or (template if name == decision.wanted else None):
             desired = resources.deployment(
-                service, revision=name, template=pod_template, replicas=size, config=config
+                service, revision=name, template=chosen, replicas=size, config=config
             )
-            pairs.append((desired, observed.deployments))
-    pairs.append((resources.cluster_service(service, serving=decision.serving), observed.services))
-    pairs.append(
-        (resources.disruption_budget(service, serving=decision.serving), observed.disruption_budgets)
-    )
-
+            children.append((desired, observed.deployments))
+    serving = decision.serving
+    children += [
+        (resources.cluster_service(service, serving=serving), observed.services),
+        (resources.disruption_budget(service, serving=serving), observed.disruption_budgets),
+    ]
     actions: list[Action] = []
-    repairs = []
-    for desired, objects in pairs:
-        live = resources.named(desired["metadata"]["name"], objects)
-        if live and (resources.is_leaving(live) or not resources.is_owned(live, service=service)):
-            continue
-        if change := resources.needed_change(desired, live):
+    repairs, blocked = [], False
+    for desired, objects in children:
+        live = named(desired["metadata"]["name"], objects)
+        if live and not _is_ours(live, observed):
+            blocked = True
+        elif change := resources.needed_change(desired, live):
             actions.append(Apply(object=desired, reason=change.reason))
             if change.drift:
                 repairs.append(f"{desired['kind']} {desired['metadata']['name']}: {change.reason}")
-    leaving = [
-        (resources.named(name, deployments), reason) for name, reason in sorted(decision.leaving.items())
-    ]
-    actions += [Delete(object=live, reason=reason) for live, reason in leaving if live]
-    return ChildPlan(actions=tuple(actions), repairs=tuple(repairs))
+    for name, reason in sorted(decision.leaving.items()):
+        if live := named(name, deployments):
+            actions.append(Delete(object=live, reason=reason))
+    return ChildPlan(
+        actions=tuple(actions), repairs=tuple(repairs), look_again_s=_BLOCKED_S if blocked else None
+    )
+
+
+def _is_ours(live: JsonObject, observed: Observed) -> bool:
+    return not is_leaving(live) and ownership(live, service=observed.service) is Ownership.OURS

@@ -2,7 +2,7 @@
 
 The one place that knows vLLM's command line. Fields of the spec become arguments here, the user's
 own `engine.args` come after them, and one that the user gives takes the place of ours. Arguments
-that would cut the instance off from its probes and its Service are refused.
+that another field says, or that would cut the instance off from its Service, are refused.
 
 Performance profiles carry the names of vLLM's own `--performance-mode`, and use it. `balanced`
 sets nothing: vLLM chooses the batch from the GPU's memory (`EngineArgs.get_batch_defaults`: 256
@@ -43,9 +43,11 @@ _LONG_NAMES = {
 """vLLM's short forms of arguments that we set."""
 
 _OURS_ALONE = {
+    "--model": "`model.uri` says which weights are served",
+    "--served-model-name": "`model.name` and `model.aliases` say it",
     "--host": "instances listen on all addresses",
     "--port": f"instances listen on port {HTTP_PORT}",
-    "--uds": "instances listen on a port, not on a socket file",
+    "--uds": "instances listen on a port",
     "--ssl-keyfile": "instances speak plain HTTP inside the cluster",
     "--ssl-certfile": "instances speak plain HTTP inside the cluster",
 }

@@ -9,43 +9,47 @@ from collections.abc import Iterable, Sequence
 
 from stoker.api.reasons import ConditionType, EventReason, Explained, Reason, Verdict
 from stoker.api.status import RevisionPhase
+from stoker.core.children import NO_CHILDREN, ChildPlan
 from stoker.core.conditions import FALSE, TRUE, find
 from stoker.core.model import Action, Delete, Event, JsonObject
 
 _NORMAL, _WARNING = "Normal", "Warning"
-_TOLD = (
-    ConditionType.READY,
-    ConditionType.ROLLED_OUT,
-    ConditionType.INSTANCES_HEALTHY,
-    ConditionType.CAPACITY_AVAILABLE,
+_TOLD = frozenset(
+    {
+        ConditionType.READY,
+        ConditionType.ROLLED_OUT,
+        ConditionType.INSTANCES_HEALTHY,
+        ConditionType.CAPACITY_AVAILABLE,
+    }
 )
+"""The conditions that people want to hear of; the others say the same in other words."""
 _PROGRESS = frozenset({Reason.ROLLING_OUT, Reason.VERIFYING, Verdict.STARTING, Reason.NO_READY_INSTANCE})
 """Reasons that only say that something is not done yet."""
 
 
-def events(
-    *, before: JsonObject, after: JsonObject, actions: Iterable[Action], repairs: Sequence[str]
-) -> tuple[Event, ...]:
-    """The Events for a change of the status from `before` to `after`, each reason once."""
-    found = [
+def events(*, before: JsonObject, after: JsonObject, children: ChildPlan = NO_CHILDREN) -> tuple[Event, ...]:
+    """The Events for a change of the status from `before` to `after`."""
+    return (
         *_revision_events(before, after),
-        *_removals(actions),
+        *_removals(children.actions),
         *_scaling_events(before, after),
-        *(_event(_NORMAL, EventReason.DRIFT_REPAIRED, repair) for repair in repairs),
+        *(_event(_NORMAL, EventReason.DRIFT_REPAIRED, repair) for repair in children.repairs),
         *_condition_events(before.get("conditions", []), after["conditions"]),
-    ]
-    return tuple({(event.reason, event.message): event for event in found}.values())
+    )
 
 
 def _condition_events(before: Sequence[JsonObject], after: Sequence[JsonObject]) -> Iterable[Event]:
-    for type_ in _TOLD:
-        was, now = find(before, type_), find(after, type_)
-        if now is None:
+    told = set()
+    for now in after:
+        was = find(before, now["type"])
+        if now["type"] not in _TOLD:
             continue
         if _is_trouble(now) and (not _is_trouble(was) or (was and was["reason"] != now["reason"])):
-            yield Event(type=_WARNING, reason=now["reason"], message=now["message"])
+            if now["reason"] not in told:
+                yield Event(type=_WARNING, reason=now["reason"], message=now["message"])
+            told.add(now["reason"])
         if _is_trouble(was) and now["status"] == TRUE:
-            yield _event(_NORMAL, EventReason.RECOVERED, f"{type_.value}: {now['message']}")
+            yield _event(_NORMAL, EventReason.RECOVERED, f"{now['type']}: {now['message']}")
 
 
 def _is_trouble(condition: JsonObject | None) -> bool:

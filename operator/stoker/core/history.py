@@ -5,7 +5,8 @@ which revision has served, when each was made, and those that are gone. Where bo
 live wins, so a status that was lost or edited costs memory and never traffic.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 
 from stoker.api.status import RevisionOutcome, RevisionPhase
@@ -20,7 +21,7 @@ _HAVE_SERVED = frozenset({RevisionPhase.SERVING.value, RevisionPhase.PREVIOUS.va
 def revision_states(
     *,
     deployments: Iterable[JsonObject],
-    pods: Sequence[JsonObject],
+    pods: Iterable[JsonObject],
     reports: Mapping[str, InstanceReport],
     records: Iterable[JsonObject],
     sha256: str | None,
@@ -71,10 +72,9 @@ def serving_revision(
 def revision_records(
     *,
     decision: RolloutDecision,
-    wanted: str,
-    deployments: Sequence[JsonObject],
-    states: Iterable[RevisionState],
-    before: Sequence[JsonObject],
+    deployments: Iterable[JsonObject],
+    pods: Iterable[JsonObject],
+    before: Iterable[JsonObject],
     weights: Mapping[str, JsonObject],
     limit: int,
     now: datetime,
@@ -84,15 +84,15 @@ def revision_records(
     `before` is the live list; `weights` are the fields that instances state, by revision.
     """
     old = {record["name"]: record for record in before}
-    ready = {state.name: state.ready for state in states}
+    ready = Counter(pod_readings.revision_of(pod) for pod in pods if pod_readings.is_ready(pod))
     instances = {d["metadata"]["name"]: d.get("status", {}).get("replicas", 0) for d in deployments}
     records = []
-    for name in {wanted, *decision.sizes, *old, *instances}:
-        phase = _phase(name, decision=decision, wanted=wanted)
+    for name in {decision.wanted, *decision.sizes, *old, *instances}:
+        phase = _phase(name, decision=decision)
         record = _record(name, phase=phase, before=old.get(name, {}), weights=weights.get(name, {}), now=now)
         if phase is not RevisionPhase.RETIRED:
             record["replicas"] = instances.get(name, 0)
-            record["readyReplicas"] = ready.get(name, 0)
+            record["readyReplicas"] = ready[name]
             record["weight"] = 100 if phase is RevisionPhase.SERVING else 0
         if phase is RevisionPhase.CANDIDATE:
             record["message"] = decision.message
@@ -148,9 +148,9 @@ def _available(deployment: JsonObject) -> int:
     return int(min(status.get("availableReplicas", 0), status.get("updatedReplicas", 0)))
 
 
-def _phase(name: str, *, decision: RolloutDecision, wanted: str) -> RevisionPhase:
+def _phase(name: str, *, decision: RolloutDecision) -> RevisionPhase:
     if name == decision.serving and decision.has_served:
         return RevisionPhase.SERVING
-    if name == wanted:
+    if name == decision.wanted:
         return RevisionPhase.CANDIDATE
     return RevisionPhase.PREVIOUS if name in decision.sizes else RevisionPhase.RETIRED

@@ -77,7 +77,7 @@ def pod_template(
         "containers": [
             _engine_container(spec, source, service_name=service_name, revision=revision, config=config)
         ],
-        "volumes": _by_key("name", _volumes(spec, source), user.volumes),
+        "volumes": _by_key("name", user.volumes, _volumes(spec, source)),
         "topologySpreadConstraints": _spread(spec, revision=revision),
         "tolerations": [*_accelerator_tolerations(spec), *user.tolerations],
         "nodeSelector": user.node_selector,
@@ -113,7 +113,7 @@ def _weights_container(spec: InferenceServiceSpec, source: Source, *, config: Co
         # The mounted copy is optional so that a Secret that is missing shows as the container's
         # own error, from `envFrom`, and not only in an event of the kubelet.
         container["envFrom"] = [{"secretRef": {"name": model.credentials_secret}}]
-        mounts.append({"name": "credentials", "mountPath": _CREDENTIALS_PATH, "readOnly": True})
+        mounts.append({"name": "weights-credentials", "mountPath": _CREDENTIALS_PATH, "readOnly": True})
     return _contained({**container, "volumeMounts": mounts}, config=config)
 
 
@@ -149,7 +149,7 @@ def _engine_container(
         "startupProbe": _probe("/startupz", period_s=1, failures=_STARTUP_LIMIT_S),
         "readinessProbe": _probe("/readyz", period_s=1, failures=2),
         "livenessProbe": _probe("/livez", period_s=10, failures=3),
-        "volumeMounts": _by_key("mountPath", mounts, spec.pod_template.volume_mounts),
+        "volumeMounts": _by_key("mountPath", spec.pod_template.volume_mounts, mounts),
     }
     return _contained(container, config=config)
 
@@ -181,7 +181,7 @@ def _probe(path: str, *, period_s: int, failures: int) -> JsonObject:
 def _weights_mounts(source: Source, *, read_only: bool) -> list[JsonObject]:
     mounts: list[JsonObject] = [{"name": "weights", "mountPath": names.WEIGHTS_PATH, "readOnly": read_only}]
     if source.scheme is Scheme.PVC:
-        mount = {"name": "model", "mountPath": MODEL_PATH, "subPath": source.path, "readOnly": True}
+        mount = {"name": "weights-claim", "mountPath": MODEL_PATH, "subPath": source.path, "readOnly": True}
         mounts.append(_filled(mount))
     return mounts
 
@@ -196,14 +196,14 @@ def _volumes(spec: InferenceServiceSpec, source: Source) -> list[JsonObject]:
     ]
     if source.scheme is Scheme.PVC:
         claim = {"claimName": source.authority, "readOnly": True}
-        volumes.append({"name": "model", "persistentVolumeClaim": claim})
+        volumes.append({"name": "weights-claim", "persistentVolumeClaim": claim})
     if spec.model.credentials_secret:
         secret = {
             "secretName": spec.model.credentials_secret,
             "defaultMode": _READ_BY_GROUP,
             "optional": True,
         }
-        volumes.append({"name": "credentials", "secret": secret})
+        volumes.append({"name": "weights-credentials", "secret": secret})
     return volumes
 
 
@@ -236,9 +236,11 @@ def _spread(spec: InferenceServiceSpec, *, revision: str) -> list[JsonObject]:
     ]
 
 
-def _by_key(key: str, ours: Iterable[JsonObject], users: Iterable[Mapping[str, Any]]) -> list[JsonObject]:
-    """Both lists as one; an item of the user's takes the place of ours with the same key."""
-    merged = {item[key]: item for item in ours} | {item[key]: dict(item) for item in users}
+def _by_key(
+    key: str, items: Iterable[Mapping[str, Any]], over: Iterable[Mapping[str, Any]]
+) -> list[JsonObject]:
+    """Both lists as one; an item of `over` takes the place of one with the same key."""
+    merged = {item[key]: dict(item) for item in items} | {item[key]: dict(item) for item in over}
     return list(merged.values())
 
 

@@ -18,20 +18,19 @@ from stoker.core.model import Refusal
 from stoker.core.replicas import WantedReplicas
 from stoker.core.rollout import RolloutDecision
 
+_NAMED_PODS = 5
+"""Pods named in the message of `Ready`; `InstancesHealthy` has their causes."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Situation:
     """What a reconcile found and decided."""
 
-    refusal: Refusal | None
-    """Why the spec, as it is now, is not carried out."""
-    wanted: str | None
-    """Revision that the last spec which could be carried out asks for."""
+    rollout: RolloutDecision | Refusal
+    """What becomes of the spec, or why it is not carried out as it is now."""
     replicas: WantedReplicas
     least: int
     """Instances below which the service does not count as available."""
-    rollout: RolloutDecision | None
-    """None when there is nothing that could serve."""
     ready: int
     """Ready instances of the serving revision."""
     diagnosis: Diagnosis
@@ -39,6 +38,11 @@ class Situation:
     """Whether the wanted revision has made no progress for longer than the deadline."""
     starting: str
     """What the instances that are not Ready do, such as `2 Loading`; empty when there are none."""
+
+    @property
+    def count(self) -> str:
+        """How far the serving revision is, for a person."""
+        return f"{self.ready} of {self.replicas.count} Ready"
 
 
 def conditions(situation: Situation) -> tuple[Condition, ...]:
@@ -51,39 +55,37 @@ def conditions(situation: Situation) -> tuple[Condition, ...]:
         _capacity_available(situation),
         _scaling_active(situation),
     )
-    return always + _kstatus(situation)
+    progress = _kstatus(situation)
+    return (*always, progress) if progress else always
 
 
 def _ready(situation: Situation) -> Condition:
-    count = f"{situation.ready} of {situation.replicas.count} Ready"
-    if situation.refusal:
-        goes_on = f" What served before goes on: {count}." if situation.ready else ""
-        return _condition(
-            ConditionType.READY, FALSE, situation.refusal.reason, situation.refusal.message + goes_on
-        )
-    candidate = (
-        "" if situation.rollout is None or _is_served(situation) else f". {_rollout_message(situation)}"
-    )
+    rollout, count = situation.rollout, situation.count
+    if isinstance(rollout, Refusal):
+        goes_on = f". What served before goes on with {count}" if situation.ready else ""
+        return _condition(ConditionType.READY, FALSE, rollout.reason, rollout.message + goes_on)
+    beside = "" if rollout.rolled_out else f". {_progress(situation, rollout)[1]}"
+    problems = situation.diagnosis.problems
     if situation.replicas.count == 0:
-        return _condition(
-            ConditionType.READY, TRUE, Reason.SCALED_TO_ZERO, f"no instance is wanted{candidate}"
-        )
+        return _condition(ConditionType.READY, TRUE, Reason.SCALED_TO_ZERO, f"no instance is wanted{beside}")
+    if situation.ready == 0 and problems:
+        return _condition(ConditionType.READY, FALSE, problems[0].reason, sentences(problems))
     if situation.ready == 0:
-        problems = situation.diagnosis.problems
-        reason: Explained = problems[0].reason if problems else Verdict.STARTING
-        told = sentences(problems) if problems else f"{count}; {situation.starting or 'no pod is there yet'}"
-        return _condition(ConditionType.READY, FALSE, reason, told)
+        message = f"{count}; {situation.starting or 'no pod is there yet'}"
+        return _condition(ConditionType.READY, FALSE, Verdict.STARTING, message)
     if situation.ready < situation.replicas.count:
-        return _condition(ConditionType.READY, TRUE, Reason.SERVING_BELOW_WANTED, f"{count}{candidate}")
-    return _condition(ConditionType.READY, TRUE, Reason.SERVING, f"{count}{candidate}")
+        troubles = "".join(f"; {p.subject}: {p.reason.value}" for p in problems[:_NAMED_PODS])
+        message = f"{count}{troubles}{beside}"
+        return _condition(ConditionType.READY, TRUE, Reason.SERVING_BELOW_WANTED, message)
+    return _condition(ConditionType.READY, TRUE, Reason.SERVING, f"{count}{beside}")
 
 
 def _available(situation: Situation) -> Condition:
     wanted = situation.replicas.count
-    least = min(max(situation.least, 1), wanted)
-    message = f"{situation.ready} Ready, at least {least} must be"
     if wanted == 0:
         return _condition(ConditionType.AVAILABLE, TRUE, Reason.SCALED_TO_ZERO, "no instance is wanted")
+    least = min(max(situation.least, 1), wanted)
+    message = f"{situation.ready} Ready, at least {least} must be"
     if situation.ready >= least:
         return _condition(ConditionType.AVAILABLE, TRUE, Reason.SERVING, message)
     reason = Reason.SERVING_BELOW_WANTED if situation.ready else Reason.NO_READY_INSTANCE
@@ -91,15 +93,12 @@ def _available(situation: Situation) -> Condition:
 
 
 def _rolled_out(situation: Situation) -> Condition:
-    if situation.refusal:
-        return _condition(
-            ConditionType.ROLLED_OUT, FALSE, situation.refusal.reason, situation.refusal.message
-        )
-    if _is_served(situation) and situation.rollout:
-        return _condition(ConditionType.ROLLED_OUT, TRUE, situation.rollout.reason, situation.rollout.message)
-    return _condition(
-        ConditionType.ROLLED_OUT, FALSE, _rollout_reason(situation), _rollout_message(situation)
-    )
+    rollout = situation.rollout
+    if isinstance(rollout, Refusal):
+        return _condition(ConditionType.ROLLED_OUT, FALSE, rollout.reason, rollout.message)
+    if rollout.rolled_out:
+        return _condition(ConditionType.ROLLED_OUT, TRUE, rollout.reason, rollout.message)
+    return _condition(ConditionType.ROLLED_OUT, FALSE, *_progress(situation, rollout))
 
 
 def _instances_healthy(situation: Situation) -> Condition:
@@ -115,9 +114,8 @@ def _capacity_available(situation: Situation) -> Condition:
     short = situation.diagnosis.short_of_nodes
     if short:
         return _condition(ConditionType.CAPACITY_AVAILABLE, FALSE, short[0].reason, sentences(short))
-    return _condition(
-        ConditionType.CAPACITY_AVAILABLE, TRUE, Reason.SUFFICIENT, "no instance waits for a node"
-    )
+    message = "no instance waits for a node"
+    return _condition(ConditionType.CAPACITY_AVAILABLE, TRUE, Reason.SUFFICIENT, message)
 
 
 def _scaling_active(situation: Situation) -> Condition:
@@ -126,42 +124,29 @@ def _scaling_active(situation: Situation) -> Condition:
     return _condition(ConditionType.SCALING_ACTIVE, FALSE, reason, situation.replicas.message)
 
 
-def _kstatus(situation: Situation) -> tuple[Condition, ...]:
-    if situation.refusal:
-        return (_condition(ConditionType.STALLED, TRUE, situation.refusal.reason, situation.refusal.message),)
-    if _is_served(situation) and situation.ready >= situation.replicas.count:
-        return ()
+def _kstatus(situation: Situation) -> Condition | None:
+    """`Reconciling` while waiting helps, `Stalled` when it does not, neither when all is done."""
+    rollout = situation.rollout
+    if isinstance(rollout, Refusal):
+        return _condition(ConditionType.STALLED, TRUE, rollout.reason, rollout.message)
+    if rollout.rolled_out and situation.ready >= situation.replicas.count:
+        return None
+    reason, message = _progress(situation, rollout)
     if situation.deadline_exceeded:
-        reason = Reason.PROGRESS_DEADLINE_EXCEEDED
-        return (_condition(ConditionType.STALLED, TRUE, reason, _rollout_message(situation)),)
-    if not _is_served(situation):
-        reason_now = _rollout_reason(situation)
-        return (_condition(ConditionType.RECONCILING, TRUE, reason_now, _rollout_message(situation)),)
-    message = f"{situation.ready} of {situation.replicas.count} Ready"
-    return (_condition(ConditionType.RECONCILING, TRUE, Reason.SERVING_BELOW_WANTED, message),)
+        return _condition(ConditionType.STALLED, TRUE, Reason.PROGRESS_DEADLINE_EXCEEDED, message)
+    return _condition(ConditionType.RECONCILING, TRUE, reason, message)
 
 
-def _is_served(situation: Situation) -> bool:
-    return situation.rollout is not None and situation.rollout.rolled_out
-
-
-def _wanted_diagnosis(situation: Situation) -> Diagnosis:
-    return situation.diagnosis.of_revision(situation.wanted or "")
-
-
-def _rollout_reason(situation: Situation) -> Explained:
-    problems = _wanted_diagnosis(situation).problems
+def _progress(situation: Situation, rollout: RolloutDecision) -> tuple[Explained, str]:
+    """What keeps the wanted revision from serving in full: a problem of its pods, else how far it is."""
+    problems = situation.diagnosis.of_revision(rollout.wanted).problems
     if problems:
-        return problems[0].reason
+        return problems[0].reason, f"{rollout.message}. {sentences(problems)}"
     if situation.deadline_exceeded:
-        return Reason.PROGRESS_DEADLINE_EXCEEDED
-    return situation.rollout.reason if situation.rollout else Reason.ROLLING_OUT
-
-
-def _rollout_message(situation: Situation) -> str:
-    message = situation.rollout.message if situation.rollout else "nothing is there yet"
-    problems = _wanted_diagnosis(situation).problems
-    return f"{message}. {sentences(problems)}" if problems else message
+        return Reason.PROGRESS_DEADLINE_EXCEEDED, rollout.message
+    if rollout.rolled_out:
+        return Reason.SERVING_BELOW_WANTED, situation.count
+    return rollout.reason, rollout.message
 
 
 def _condition(type_: ConditionType, status: str, reason: Explained, message: str) -> Condition:

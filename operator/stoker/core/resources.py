@@ -15,6 +15,7 @@ fleet); keeping only the live images (any other change of the builder would stil
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import Enum
 
 from stoker.api import names
 from stoker.core.config import Config
@@ -29,6 +30,14 @@ class Change:
     reason: str
     drift: bool
     """Whether somebody else changed it: what we last applied is still what we want."""
+
+
+class Ownership(Enum):
+    """Whose an object is."""
+
+    OURS = "ours"
+    FORMER_SERVICE = "of a deleted service of the same name; the garbage collector is about to take it"
+    SOMEBODY_ELSE = "somebody else's"
 
 
 def deployment(
@@ -100,13 +109,17 @@ def service_account(service: JsonObject) -> JsonObject:
 
 
 def kept_template(live: JsonObject) -> JsonObject | None:
-    """The pod template that a live Deployment was made with; None if the annotation does not say."""
-    text = live["metadata"].get("annotations", {}).get(names.TEMPLATE_ANNOTATION)
+    """The pod template that a live Deployment was made with; None if the annotation does not say.
+
+    It must be one that the Deployment can have: the API server takes none that its selector misses.
+    """
+    text = live["metadata"].get("annotations", {}).get(names.TEMPLATE_ANNOTATION, "")
     try:
-        template = json.loads(text) if text else None
-    except ValueError:
+        template = json.loads(text)
+        labels = template["metadata"]["labels"].items()
+    except (ValueError, TypeError, KeyError, AttributeError):
         return None
-    return template if isinstance(template, dict) else None
+    return template if live["spec"]["selector"]["matchLabels"].items() <= labels else None
 
 
 def revision_selector(service: JsonObject, revision: str) -> dict[str, str]:
@@ -114,10 +127,22 @@ def revision_selector(service: JsonObject, revision: str) -> dict[str, str]:
     return {names.SERVICE_LABEL: _child_name(service), names.REVISION_LABEL: revision}
 
 
-def is_owned(live: JsonObject, *, service: JsonObject) -> bool:
-    """Whether an object was made for this very service, and not just bears the name that we would use."""
-    owners = live["metadata"].get("ownerReferences", [])
-    return any(owner.get("uid") == service["metadata"]["uid"] for owner in owners)
+def ownership(live: JsonObject, *, service: JsonObject) -> Ownership:
+    """Whose an object is that bears the name of a child.
+
+    One without an owner that carries our labels was orphaned on purpose, or somebody took its owner
+    reference away: it is taken back, so that what serves goes on serving.
+    """
+    metadata, owner = live["metadata"], service["metadata"]
+    controllers = [ref for ref in metadata.get("ownerReferences", []) if ref.get("controller")]
+    if any(ref["uid"] == owner["uid"] for ref in controllers):
+        return Ownership.OURS
+    if any(ref["kind"] == names.KIND and ref["name"] == owner["name"] for ref in controllers):
+        return Ownership.FORMER_SERVICE
+    labels = metadata.get("labels", {})
+    marks = names.child_labels(owner["name"], component=labels.get("app.kubernetes.io/component", ""))
+    is_marked = marks.items() <= labels.items()
+    return Ownership.OURS if is_marked and not controllers else Ownership.SOMEBODY_ELSE
 
 
 def is_leaving(live: JsonObject) -> bool:
@@ -134,12 +159,12 @@ def needed_change(desired: JsonObject, live: JsonObject | None) -> Change | None
     """Why `desired` must be applied over `live`; None when `live` says it all already."""
     if live is None:
         return Change(reason="it is not there", drift=False)
-    difference = first_difference(desired, live)
-    if difference is None:
-        return None
     applied = live["metadata"].get("annotations", {}).get(names.SPEC_HASH_ANNOTATION)
-    wanted = desired["metadata"]["annotations"][names.SPEC_HASH_ANNOTATION]
-    if applied == wanted:
+    is_applied = applied == desired["metadata"]["annotations"][names.SPEC_HASH_ANNOTATION]
+    difference = first_difference(_without_hash(desired), live)
+    if difference is None:
+        return None if is_applied else Change(reason="it says more than it should", drift=False)
+    if is_applied:
         return Change(reason=f"somebody else changed `{difference}`", drift=True)
     return Change(reason=f"`{difference}` is to change", drift=False)
 
@@ -172,6 +197,12 @@ def _hashed(desired: JsonObject) -> JsonObject:
     text = json.dumps(desired, sort_keys=True)
     desired["metadata"].setdefault("annotations", {})[names.SPEC_HASH_ANNOTATION] = names.short_hash(text)
     return desired
+
+
+def _without_hash(desired: JsonObject) -> JsonObject:
+    metadata = desired["metadata"]
+    rest = {key: value for key, value in metadata["annotations"].items() if key != names.SPEC_HASH_ANNOTATION}
+    return {**desired, "metadata": {**metadata, "annotations": rest}}
 
 
 def _child_name(service: JsonObject) -> str:

@@ -17,7 +17,7 @@ from typing import Any
 
 from stoker.api.instance_spec import Accelerator
 from stoker.api.names import revision_name
-from stoker.api.spec import InferenceServiceSpec
+from stoker.api.spec import AvailabilitySpec, InferenceServiceSpec
 
 _HASH_LENGTH = 8
 
@@ -45,7 +45,6 @@ def _pod_fields(spec: InferenceServiceSpec, *, service_name: str) -> dict[str, A
             "model": True,
             "engine": True,
             "accelerator": {"type", "count", "resource"},
-            "availability": {"spread"},
             "pod_template": True,
         },
     )
@@ -56,8 +55,8 @@ def _pod_fields(spec: InferenceServiceSpec, *, service_name: str) -> dict[str, A
     for name, key in (("aliases", str), ("adapters", lambda adapter: adapter["name"])):
         if name in fields["model"]:
             fields["model"][name].sort(key=key)
-    if "availability" in fields:
-        fields["availability"]["spread"].sort()
+    if set(spec.availability.spread) != set(AvailabilitySpec().spread):
+        fields["availability"] = {"spread": sorted(spec.availability.spread)}
     return fields
 
 

@@ -51,6 +51,8 @@ class RevisionState:
 class RolloutDecision:
     """What becomes of the revisions now."""
 
+    wanted: str
+    """The revision that the spec asks for."""
     serving: str
     """The revision that the Service is to select."""
     has_served: bool
@@ -101,6 +103,7 @@ def decide(
         wait_s = PROPAGATION_S
     staying = {state.name: state.size for state in idle if state.has_served and wait_s > 0}
     return RolloutDecision(
+        wanted=wanted,
         serving=step.serving,
         has_served=step.has_served,
         sizes=step.sizes | staying,
