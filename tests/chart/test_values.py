@@ -128,7 +128,7 @@ def test_the_schema_knows_exactly_the_values():
         ),
         pytest.param(
             {"commonLabels": {"app.kubernetes.io/name": "x"}},
-            ["/commonLabels"],
+            ["app.kubernetes.io/name is the chart's own", "commonLabels"],
             id="a label of the chart's own",
         ),
         pytest.param({"commonLabels": {"a": 1}}, ["/commonLabels/a", "want string"], id="number for a label"),
