@@ -37,13 +37,9 @@ unit: install ## Unit tests: nothing but Python
 .PHONY: check
 check: lint unit ## The inner loop: lint, types, contracts, unit tests
 
-HELM ?= $(or $(STOKER_CACHE),$(HOME)/.cache/stoker)/bin/helm
 .PHONY: chart
 chart: install ## The chart's table of values, and build/stoker.yaml for kubectl
-	$(BIN)/python charts/values_table.py
-	$(HELM) lint --strict charts/stoker
-	@mkdir -p build
-	{ cat charts/namespace.yaml; $(HELM) template stoker charts/stoker --namespace stoker-system --skip-tests; } > build/stoker.yaml
+	$(BIN)/python charts/generate.py
 
 .PHONY: api-server
 api-server: install ## Tests against a real API server, built from Go modules the first time

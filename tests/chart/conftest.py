@@ -1,11 +1,11 @@
 """What the tests of the chart share: Helm, and the chart rendered for each case."""
 
 import functools
-import os
-from pathlib import Path
 
 import pytest
+from e2e.cluster import cluster, programs
 from tests.chart.cases import CASES
+from tests.chart.cluster import ApiServer
 from tests.chart.helm import Helm
 
 
@@ -19,8 +19,8 @@ def pytest_addoption(parser):
 
 @pytest.fixture(scope="session")
 def helm():
-    cache = Path(os.environ.get("STOKER_CACHE", Path.home() / ".cache" / "stoker"))
-    return Helm(cache / "bin" / "helm")
+    programs.build(one for one in programs.PROGRAMS if one.name == "helm")
+    return Helm(programs.program("helm"))
 
 
 @pytest.fixture(scope="session")
@@ -34,3 +34,13 @@ def rendered(helm):
         return helm.template(values=values, release=case.release, namespace=case.namespace)
 
     return objects
+
+
+@pytest.fixture(scope="session")
+def api_server(tmp_path_factory):
+    """One of our own: in that of `tests/cluster` the CRDs are there before Helm comes."""
+    state = tmp_path_factory.mktemp("chart-control-plane")
+    try:
+        yield ApiServer(cluster.up(state, nodes=0))
+    finally:
+        cluster.down(state)

@@ -49,6 +49,10 @@ class Helm:
             raise Refused(done.stderr)
         return done.stdout
 
+    def on(self, kubeconfig: Path) -> "Helm":
+        """The same Helm, with this cluster."""
+        return Helm(self.binary, kubeconfig)
+
     def template(
         self,
         *args: str,

@@ -1,23 +1,15 @@
 """The values are described in one place, and a wrong one is refused with a message that helps."""
 
-import importlib.util
 import json
 
 import pytest
 import yaml
+from charts import generate
 from tests.chart.helm import CHART, Refused
 
 VALUES_YAML = (CHART / "values.yaml").read_text()
 VALUES = yaml.safe_load(VALUES_YAML)
 SCHEMA = json.loads((CHART / "values.schema.json").read_text())
-
-
-@pytest.fixture(scope="module")
-def table():
-    spec = importlib.util.spec_from_file_location("values_table", CHART.parent / "values_table.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def leaves(value, name=""):
@@ -28,8 +20,8 @@ def leaves(value, name=""):
         yield name
 
 
-def test_every_value_is_described(table):
-    described = table.descriptions(VALUES_YAML)
+def test_every_value_is_described():
+    described = generate.descriptions(VALUES_YAML)
     missing = [
         leaf
         for leaf in leaves(VALUES)
@@ -38,16 +30,16 @@ def test_every_value_is_described(table):
     assert missing == []
 
 
-def test_every_comment_belongs_to_a_value(table):
+def test_every_comment_belongs_to_a_value():
     comments = [line for line in VALUES_YAML.splitlines() if line.lstrip().startswith("# ") and ": " in line]
     starts = {line.lstrip(" #").partition(": ")[0] for line in comments}
     names = {start for start in starts if start.replace(".", "").isalnum()} - {"Empty"}
-    assert names == table.descriptions(VALUES_YAML).keys()
+    assert names == generate.descriptions(VALUES_YAML).keys()
 
 
-def test_the_readme_holds_the_table_of_now(table):
+def test_the_readme_holds_the_table_of_now():
     readme = (CHART / "README.md").read_text()
-    assert readme == table.with_table(readme, VALUES_YAML), "run `make chart`"
+    assert readme == generate.with_table(readme, VALUES_YAML), "run `make chart`"
 
 
 def our_objects(schema, name=""):
