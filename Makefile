@@ -43,7 +43,7 @@ chart: install ## The chart's table of values, and build/stoker.yaml for kubectl
 
 .PHONY: api-server
 api-server: install ## Tests against a real API server, built from Go modules the first time
-	$(BIN)/pytest -q tests/cluster
+	$(BIN)/pytest -q tests/chart tests/cluster
 
 .PHONY: crds
 crds: install ## Write crds/ and docs/conditions.md from the models
