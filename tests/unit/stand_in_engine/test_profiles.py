@@ -84,7 +84,16 @@ def test_time_to_first_token_is_within_a_tenth_of_the_reading(name, prompt_token
     assert run["first_token_s"] == pytest.approx(expected_s, rel=0.1)
 
 
-def test_the_fast_profile_has_64_ki_tokens_of_kv_cache():
-    fast = PROFILES["fast"]
-    blocks = fast.memory.blocks(utilization=0.92, max_num_seqs=fast.max_num_seqs, kv_dtype_bytes=2)
-    assert blocks * 16 == 65_536
+@pytest.mark.parametrize(
+    ("name", "utilization", "tokens"),
+    [
+        pytest.param("fast", 0.92, 65_536, id="64 Ki for tests"),
+        pytest.param("qwen3-8b-h100", 0.9, 366_000, id="what an H100 has left beside an 8B model"),
+    ],
+)
+def test_the_kv_cache_is_what_the_memory_leaves(name, utilization, tokens):
+    profile = PROFILES[name]
+    blocks = profile.memory.blocks(
+        utilization=utilization, max_num_seqs=profile.max_num_seqs, kv_dtype_bytes=2
+    )
+    assert blocks * 16 == pytest.approx(tokens, rel=0.01 if tokens > 100_000 else 0)
