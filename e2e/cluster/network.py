@@ -41,15 +41,26 @@ def remove_bridge(layout: Layout) -> None:
 
 def connect(node: Node, *, holder_pid: int) -> None:
     """Give the network namespace of a process the node's address, on a cable to the bridge."""
-    cable = f"stoker-{node.number}"
-    if (Path("/sys/class/net") / cable).exists():
+    if "eth0:" in Path(f"/proc/{holder_pid}/net/dev").read_text():
         return
+    disconnect(node)
+    cable = _cable(node)
     run("ip", "link", "add", cable, "type", "veth", "peer", "name", "eth0", "netns", str(holder_pid))
     inside = ("nsenter", "-t", str(holder_pid), "--net", "ip")
     run(*inside, "address", "add", f"{node.address}/24", "dev", "eth0")
     run(*inside, "link", "set", "lo", "up")
     run(*inside, "link", "set", "eth0", "up")
     run("ip", "link", "set", cable, "master", BRIDGE, "up")
+
+
+def disconnect(node: Node) -> None:
+    """Remove the cable of a node that ended. The kernel does so too, but some time later."""
+    if (Path("/sys/class/net") / _cable(node)).exists():
+        try:
+            run("ip", "link", "delete", _cable(node))
+        except ClusterError:
+            if (Path("/sys/class/net") / _cable(node)).exists():
+                raise
 
 
 def route(layout: Layout, holders: dict[Node, int]) -> None:
@@ -65,6 +76,11 @@ def route(layout: Layout, holders: dict[Node, int]) -> None:
         for other in holders:
             if other != node:
                 run(*inside, other.pod_range, "via", other.address)
+
+
+def _cable(node: Node) -> str:
+    """The end of a node's cable that is plugged into the bridge."""
+    return f"stoker-{node.number}"
 
 
 def _owner() -> str | None:

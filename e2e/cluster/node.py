@@ -136,6 +136,7 @@ class RunningNode:
         cgroups.remove(self.node.cgroup)
         for part in ("kubelet", "kube-proxy", "containerd", "holder"):
             self._processes.stop(self._name(part))
+        network.disconnect(self.node)
 
     def _name(self, part: str) -> str:
         return f"{self.node.name}-{part}"
