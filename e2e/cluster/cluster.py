@@ -20,6 +20,8 @@ from e2e.cluster.processes import Processes
 from e2e.cluster.progress import Progress
 
 _NODES_DEADLINE_S = 120
+_KERNEL_SETTINGS = layouts.STATES / "kernel-settings-before.json"
+"""Of the machine, so of all clusters: the first changes them, the last restores them."""
 
 
 def up(state: Path, *, nodes: int) -> Layout:
@@ -36,8 +38,8 @@ def up(state: Path, *, nodes: int) -> Layout:
         progress = Progress(total=5 if nodes else 2)
         layout.save()
         if nodes:
-            progress.step(f"bridge {network.BRIDGE}")
-            host.change_kernel_settings(_kernel_settings(layout))
+            progress.step(f"bridge {layout.network.bridge}")
+            host.change_kernel_settings(_KERNEL_SETTINGS)
             network.create_bridge(layout)
         progress.step(f"control plane at {layout.api_url}")
         control_plane.start(layout, processes)
@@ -61,8 +63,9 @@ def down(state: Path) -> None:
         Processes(state=state).kill_all()
         if layout.nodes:
             network.remove_bridge(layout)
-            cgroups.remove(layouts.CGROUP)
-            host.restore_kernel_settings(_kernel_settings(layout))
+            cgroups.remove(layout.network.cgroup)
+            if not network.any_bridge():
+                host.restore_kernel_settings(_KERNEL_SETTINGS)
         progress.step(f"remove {state}")
         shutil.rmtree(state)
 
@@ -98,10 +101,6 @@ def _not_ready(layout: Layout) -> str | None:
     }
     missing = [node.name for node in layout.node_list if node.name not in ready]
     return f"not Ready: {', '.join(missing)} (logs in {layout.logs})" if missing else None
-
-
-def _kernel_settings(layout: Layout) -> Path:
-    return layout.state / "kernel-settings-before.json"
 
 
 @contextlib.contextmanager

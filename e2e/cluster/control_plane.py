@@ -11,16 +11,14 @@ import urllib.request
 from dataclasses import dataclass
 from pathlib import Path
 
-from e2e.cluster import layout as fixed
 from e2e.cluster.command import run, wait_for
 from e2e.cluster.errors import ClusterError
-from e2e.cluster.layout import Layout
+from e2e.cluster.layout import LOOPBACK, Layout
 from e2e.cluster.pki import Authority
 from e2e.cluster.processes import Processes
 from e2e.cluster.programs import program
 
 _READY_DEADLINE_S = 60
-_LOOPBACK = "127.0.0.1"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +42,7 @@ def issue_credentials(layout: Layout) -> Credentials:
     """Make what is missing of the certificates, and the kubeconfigs in the state folder."""
     authority = Authority(layout.state / "pki")
     names = ("kubernetes", "kubernetes.default", "kubernetes.default.svc", "localhost")
-    addresses = {_LOOPBACK, layout.address, fixed.KUBERNETES_SERVICE_ADDRESS}
+    addresses = {LOOPBACK, layout.address, layout.network.kubernetes_service_address}
 
     def kubeconfig(file: Path, name: str, subject: str) -> Path:
         if not file.exists():
@@ -77,7 +75,7 @@ def issue_credentials(layout: Layout) -> Credentials:
 
 def etcd_command(layout: Layout) -> list[str | Path]:
     """etcd with one member, on loopback without TLS."""
-    clients, peers = (f"http://{_LOOPBACK}:{port}" for port in (layout.etcd_port, layout.etcd_peer_port))
+    clients, peers = (f"http://{LOOPBACK}:{port}" for port in (layout.etcd_port, layout.etcd_peer_port))
     return [
         program("etcd"),
         f"--data-dir={layout.state / 'etcd'}",
@@ -96,7 +94,7 @@ def apiserver_command(layout: Layout, credentials: Credentials) -> list[str | Pa
     public, private = credentials.service_accounts
     return [
         program("kube-apiserver"),
-        f"--etcd-servers=http://{_LOOPBACK}:{layout.etcd_port}",
+        f"--etcd-servers=http://{LOOPBACK}:{layout.etcd_port}",
         *(f"--bind-address={layout.address}", f"--secure-port={layout.api_port}"),
         f"--advertise-address={layout.address}",
         # A loopback address is no endpoint: a control plane alone has nobody to tell it to.
@@ -108,7 +106,7 @@ def apiserver_command(layout: Layout, credentials: Credentials) -> list[str | Pa
         "--kubelet-preferred-address-types=InternalIP",
         *(f"--service-account-key-file={public}", f"--service-account-signing-key-file={private}"),
         "--service-account-issuer=https://kubernetes.default.svc",
-        f"--service-cluster-ip-range={fixed.SERVICE_RANGE}",
+        f"--service-cluster-ip-range={layout.network.service_range}",
         "--authorization-mode=Node,RBAC",
         "--enable-admission-plugins=NodeRestriction",
         "--allow-privileged=true",
@@ -124,7 +122,7 @@ def controller_manager_command(layout: Layout, credentials: Credentials) -> list
         f"--root-ca-file={credentials.ca}",
         f"--service-account-private-key-file={credentials.service_accounts[1]}",
         "--use-service-account-credentials",
-        f"--service-cluster-ip-range={fixed.SERVICE_RANGE}",
+        f"--service-cluster-ip-range={layout.network.service_range}",
         *("--kube-api-qps=300", "--kube-api-burst=500"),
         "--leader-elect=false",
         "--secure-port=0",
@@ -148,7 +146,7 @@ def start(layout: Layout, processes: Processes) -> None:
     Raises ClusterError when a port is taken, a process ends by itself or the deadline passes.
     """
     credentials = issue_credentials(layout)
-    _start_server(processes, "etcd", etcd_command(layout), address=_LOOPBACK, port=layout.etcd_port)
+    _start_server(processes, "etcd", etcd_command(layout), address=LOOPBACK, port=layout.etcd_port)
     wait_for("etcd", lambda: _etcd_missing(layout, processes), deadline_s=_READY_DEADLINE_S)
     _start_server(
         processes,
@@ -196,7 +194,7 @@ def _free(address: str, port: int) -> bool:
 
 def _etcd_missing(layout: Layout, processes: Processes) -> str | None:
     processes.check_alive("etcd")
-    url = f"http://{_LOOPBACK}:{layout.etcd_port}/health"
+    url = f"http://{LOOPBACK}:{layout.etcd_port}/health"
     try:
         with urllib.request.urlopen(url, timeout=2) as answer:
             return None if answer.status == 200 else f"{url} answers {answer.status}"

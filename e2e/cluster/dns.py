@@ -5,8 +5,9 @@ There is no world outside: other names do not exist, at once, instead of timing 
 
 import json
 
+from e2e.cluster.addresses import CLUSTER_DOMAIN
 from e2e.cluster.control_plane import kubectl
-from e2e.cluster.layout import CLUSTER_DOMAIN, DNS_SERVICE_ADDRESS, Layout
+from e2e.cluster.layout import Layout
 from e2e.cluster.processes import Processes
 from e2e.cluster.programs import program
 
@@ -42,7 +43,7 @@ def service(layout: Layout) -> str:
         {"name": "dns", "protocol": "UDP", "port": 53, "targetPort": _PORT},
         {"name": "dns-tcp", "protocol": "TCP", "port": 53, "targetPort": _PORT},
     ]
-    spec = {"clusterIP": DNS_SERVICE_ADDRESS, "ports": ports}
+    spec = {"clusterIP": layout.network.dns_service_address, "ports": ports}
     slice_metadata = metadata | {"labels": {"kubernetes.io/service-name": "kube-dns"}}
     items = [
         {"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": spec},

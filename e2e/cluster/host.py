@@ -28,6 +28,7 @@ IMAGE_TOOLS = {"buildah": "buildah", "debootstrap": "debootstrap"}
 
 _INSTALL_DEADLINE_S = 900
 _KERNEL = Path("/proc/sys")
+_BOOT = "kernel/random/boot_id"
 _WANTED = {"fs/inotify/max_user_instances": 8192}
 """The default of 128 is used up by the second node."""
 _SET_BY_KUBELET = (
@@ -74,9 +75,10 @@ def install_missing(tools: Mapping[str, str]) -> None:
 
 
 def change_kernel_settings(saved: Path) -> None:
-    """Set what nodes need, after writing the values of before to a file, once."""
-    if not saved.exists():
-        before = {name: (_KERNEL / name).read_text().strip() for name in (*_WANTED, *_SET_BY_KUBELET)}
+    """Set what nodes need, after writing the values of before to a file, once in a boot of the machine."""
+    if not saved.exists() or json.loads(saved.read_text())[_BOOT] != (_KERNEL / _BOOT).read_text().strip():
+        before = {name: (_KERNEL / name).read_text().strip() for name in (_BOOT, *_WANTED, *_SET_BY_KUBELET)}
+        saved.parent.mkdir(parents=True, exist_ok=True)
         saved.write_text(json.dumps(before, indent=2) + "\n")
     for name, least in _WANTED.items():
         if int((_KERNEL / name).read_text()) < least:
@@ -87,4 +89,6 @@ def restore_kernel_settings(saved: Path) -> None:
     """Write the values of before back."""
     if saved.exists():
         for name, value in json.loads(saved.read_text()).items():
-            (_KERNEL / name).write_text(value)
+            if name != _BOOT:
+                (_KERNEL / name).write_text(value)
+        saved.unlink()

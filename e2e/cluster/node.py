@@ -10,9 +10,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from e2e.cluster import cgroups, network, node_config
+from e2e.cluster.addresses import Node
 from e2e.cluster.command import run, wait_for
 from e2e.cluster.errors import ClusterError
-from e2e.cluster.layout import POD_RANGE, Layout, Node
+from e2e.cluster.layout import Layout
 from e2e.cluster.pki import Authority
 from e2e.cluster.processes import Processes
 from e2e.cluster.programs import cache_dir, program
@@ -108,7 +109,7 @@ class RunningNode:
                 *self._inside(),
                 program("kube-proxy"),
                 *(f"--kubeconfig={proxy_user}", f"--hostname-override={self.node.name}"),
-                *("--proxy-mode=nftables", f"--cluster-cidr={POD_RANGE}"),
+                *("--proxy-mode=nftables", f"--cluster-cidr={self.node.network.pod_range}"),
                 # Limits of connection tracking belong to the machine and stay as they are.
                 *("--conntrack-max-per-core=0", "--conntrack-tcp-timeout-established=0"),
             ],

@@ -6,7 +6,7 @@ programs' defaults and equal on every node.
 
 import json
 
-from e2e.cluster.layout import CLUSTER_DOMAIN, DNS_SERVICE_ADDRESS, Node
+from e2e.cluster.addresses import CLUSTER_DOMAIN, Node
 
 CNI_FOLDERS = ("/usr/lib/cni", "/opt/cni/bin")
 PAUSE_IMAGE = "localhost/pause:dev"
@@ -70,7 +70,7 @@ def kubelet_config(node: Node, *, client_ca: str) -> str:
             "cgroupRoot": f"/{node.cgroup}",
             "failCgroupV1": False,
             "failSwapOn": False,
-            "clusterDNS": [DNS_SERVICE_ADDRESS],
+            "clusterDNS": [node.network.dns_service_address],
             "clusterDomain": CLUSTER_DOMAIN,
             "containerRuntimeEndpoint": "unix:///run/containerd/containerd.sock",
             "resolvConf": "",

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from e2e.cluster.layout import CLUSTER_DOMAIN
+from e2e.cluster.addresses import CLUSTER_DOMAIN
 from e2e.cluster.pki import Authority
 
 IMAGE = "localhost/file-server:dev"

@@ -33,6 +33,9 @@ def test_kernel_settings_come_back_as_they_were(tmp_path, monkeypatch):
     for name in names:
         (tmp_path / "sys" / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "sys" / name).write_text("1\n")
+    boot = tmp_path / "sys" / "kernel/random/boot_id"
+    boot.parent.mkdir()
+    boot.write_text("first\n")
     monkeypatch.setattr(host, "_KERNEL", tmp_path / "sys")
     monkeypatch.setattr(host, "_SET_BY_KUBELET", names[1:])
     saved = tmp_path / "saved.json"
@@ -45,3 +48,11 @@ def test_kernel_settings_come_back_as_they_were(tmp_path, monkeypatch):
 
     host.restore_kernel_settings(saved)
     assert [(tmp_path / "sys" / name).read_text().strip() for name in names] == ["1", "1", "1"]
+    assert boot.read_text() == "first\n"
+    assert not saved.exists()
+
+    host.change_kernel_settings(saved)
+    boot.write_text("second\n")
+    (tmp_path / "sys" / "kernel/panic").write_text("7\n")
+    host.change_kernel_settings(saved)
+    assert json.loads(saved.read_text())["kernel/panic"] == "7"

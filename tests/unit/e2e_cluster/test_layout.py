@@ -34,6 +34,12 @@ def test_refuses_what_only_down_can_do(tmp_path, before, after, message):
         layout.plan(tmp_path, nodes=after)
 
 
+def test_a_folder_of_another_version_is_told_apart(tmp_path):
+    (tmp_path / "cluster.json").write_text('{"nodes": 2}')
+    with pytest.raises(ClusterError, match="is from another version of this program"):
+        layout.load(tmp_path)
+
+
 def test_the_two_sizes_have_folders_of_their_own(monkeypatch):
     monkeypatch.delenv("STOKER_CLUSTER_STATE", raising=False)
     assert layout.default_state(control_plane_only=True) != layout.default_state(control_plane_only=False)

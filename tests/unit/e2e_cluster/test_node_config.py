@@ -2,7 +2,11 @@ import json
 import tomllib
 
 from e2e.cluster import dns, layout, node_config
-from e2e.cluster.layout import Node
+from e2e.cluster.addresses import Network, Node
+
+
+def node(number):
+    return Node(network=Network(number=0), number=number)
 
 
 def test_containerd_reads_a_version_3_file_with_the_pinned_sandbox_image():
@@ -16,15 +20,15 @@ def test_containerd_reads_a_version_3_file_with_the_pinned_sandbox_image():
 
 
 def test_every_node_gives_pods_addresses_of_its_own_range():
-    first, second = (json.loads(node_config.cni_conflist(Node(number=number))) for number in (1, 2))
-    assert first["plugins"][0]["ipam"]["ranges"] == [[{"subnet": "10.244.1.0/24"}]]
-    assert second["plugins"][0]["ipam"]["ranges"] == [[{"subnet": "10.244.2.0/24"}]]
+    first, second = (json.loads(node_config.cni_conflist(node(number))) for number in (1, 2))
+    assert first["plugins"][0]["ipam"]["ranges"] == [[{"subnet": "10.240.1.0/24"}]]
+    assert second["plugins"][0]["ipam"]["ranges"] == [[{"subnet": "10.240.2.0/24"}]]
 
 
 def test_kubelet_keeps_its_pods_in_the_group_of_its_node():
-    config = json.loads(node_config.kubelet_config(Node(number=2), client_ca="/state/pki/ca.crt"))
-    assert config["cgroupRoot"] == "/stoker/node-2"
-    assert config["clusterDNS"] == [layout.DNS_SERVICE_ADDRESS]
+    config = json.loads(node_config.kubelet_config(node(2), client_ca="/state/pki/ca.crt"))
+    assert config["cgroupRoot"] == "/stoker0/node-2"
+    assert config["clusterDNS"] == ["10.96.0.10"]
 
 
 def test_the_dns_service_leads_to_the_port_that_coredns_binds(tmp_path):
