@@ -49,12 +49,20 @@ api-server: install ## Tests against a real API server, built from Go modules th
 crds: install ## Write crds/ and docs/conditions.md from the models
 	$(BIN)/python -m stoker crds --checkout .
 
+.PHONY: nodes
+nodes: install ## Tests on a cluster with two nodes (as root)
+	$(BIN)/pytest -q tests/nodes
+
 .PHONY: test
-test: check api-server ## Everything, on a fresh machine, alone
+test: check api-server nodes ## Everything, on a fresh machine, alone
 
 .PHONY: cluster-up
 cluster-up: install ## Start a Kubernetes with two nodes on this machine (as root)
 	$(BIN)/python -m e2e.cluster up
+
+.PHONY: images
+images: install ## Build the images, and bring them to the nodes if a cluster is up
+	$(BIN)/python -m e2e.cluster images
 
 .PHONY: cluster-down
 cluster-down: install ## End it and remove all that it made
