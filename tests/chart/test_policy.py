@@ -3,6 +3,8 @@
 import pytest
 from tests.chart.cases import CASES
 
+from stoker.kube.permissions import IN_OWN_NAMESPACE, IN_WATCHED_NAMESPACES
+
 cases = pytest.mark.parametrize("name", [pytest.param(name, id=name) for name in CASES])
 
 IMAGE_SETTINGS = {"STOKER_IMAGE", "STOKER_SERVING_IMAGE", "STOKER_SERVING_IMAGE_CPU"}
@@ -73,6 +75,40 @@ def test_no_role_has_a_wildcard(name, rendered):
         for field in ("apiGroups", "resources", "verbs"):
             assert rule[field], role
             assert "*" not in "".join(rule[field]), role
+
+
+def permissions(found):
+    """Rules as a set of single permissions, however they are grouped."""
+    return {
+        (group, resource, verb)
+        for rule in found
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        pytest.param("defaults", "ClusterRole", id="for all namespaces"),
+        pytest.param("two namespaces only", "Role", id="in each of two namespaces"),
+    ],
+)
+def test_the_operator_may_do_exactly_what_it_does(name, kind, rendered):
+    objects = [obj for obj in rendered(name) if obj["kind"] == kind]
+    roles = [obj for obj in objects if obj["metadata"]["name"] == "stoker-operator"]
+    places = [obj["metadata"].get("namespace") for obj in roles]
+    assert places == CASES[name].values.get("watchNamespaces", [None])
+    for role in roles:
+        assert permissions(role["rules"]) == permissions(IN_WATCHED_NAMESPACES)
+
+
+@cases
+def test_the_operator_may_hold_its_lease(name, rendered):
+    (role,) = (obj for obj in rendered(name) if obj["metadata"]["name"].endswith("-lease") and "rules" in obj)
+    assert role["metadata"]["namespace"] == CASES[name].namespace
+    assert permissions(role["rules"]) == permissions(IN_OWN_NAMESPACE)
 
 
 @cases
