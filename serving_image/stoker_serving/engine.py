@@ -11,7 +11,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from stoker_serving.engine_log import EngineLog
@@ -19,6 +19,10 @@ from stoker_serving.reaper import Reaper
 
 _READ_BYTES = 65536
 _LAST_OUTPUT_S = 2.0
+_MEMORY_COUNTERS = (
+    Path("/sys/fs/cgroup/memory.events"),  # cgroup v2
+    Path("/sys/fs/cgroup/memory/memory.oom_control"),  # cgroup v1
+)
 
 
 class EngineProcess:
@@ -28,7 +32,7 @@ class EngineProcess:
         """Starts it, in a process group of its own; raises OSError if there is no such program."""
         self.log = EngineLog()
         self._buried = False
-        self._kills_before = _kills_for_memory()
+        self._kills_before = kills_for_memory()
         # The reaper collects it, so this object never learns that it ended: hence no `with`, no `wait`.
         self._child = subprocess.Popen(
             command,
@@ -55,7 +59,7 @@ class EngineProcess:
     @property
     def killed_for_memory(self) -> bool:
         """Whether the kernel has killed one of this container's processes since the engine started."""
-        return _kills_for_memory() > self._kills_before
+        return kills_for_memory() > self._kills_before
 
     async def stop(self, *, patience_s: float) -> None:
         """Asks the engine to end, ends its whole process group after `patience_s`, and waits for its last
@@ -73,14 +77,14 @@ class EngineProcess:
         self._buried = True
 
 
-def _kills_for_memory() -> int:
+def kills_for_memory(counters: Sequence[Path] = _MEMORY_COUNTERS) -> int:
     """How often the kernel has killed a process of this container for its memory limit.
 
     0 where the kernel's counter can't be read, such as outside of a container.
     """
-    for path in ("/sys/fs/cgroup/memory.events", "/sys/fs/cgroup/memory/memory.oom_control"):
+    for path in counters:
         with contextlib.suppress(OSError):
-            for line in Path(path).read_text().splitlines():
+            for line in path.read_text().splitlines():
                 name, _, count = line.partition(" ")
                 if name == "oom_kill":
                     return int(count)

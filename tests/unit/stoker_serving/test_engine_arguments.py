@@ -1,4 +1,5 @@
 import argparse
+import json
 
 from stoker_serving.arguments import Known
 from stoker_serving.engine_arguments import describe
@@ -23,8 +24,6 @@ def test_lists_every_option_string_with_its_choices():
 
 
 def test_the_list_can_be_read_back(tmp_path):
-    import json
-
     parser = argparse.ArgumentParser()
     path = tmp_path / "list.json"
     path.write_text(json.dumps(describe(parser, engine="vLLM 1")))
