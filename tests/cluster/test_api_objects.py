@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 
 import pytest
 from e2e.cluster.errors import ClusterError
+from tests.kstatus import IN_PROGRESS, kstatus
 
 from stoker.api.node_cache import NodeCacheStatus, PresentWeights, WeightsState
 from stoker.api.status import (
@@ -200,8 +201,10 @@ def test_the_models_read_what_the_server_stores(applied, with_status):
     assert InferenceServiceStatus.model_validate(with_status("infer", "chat", STATUS)["status"]) == STATUS
 
 
-def test_a_status_does_not_come_in_with_the_spec(applied):
-    assert "status" not in applied(chat() | {"status": {"ready": "9/9"}})
+def test_a_new_service_is_not_taken_for_ready_before_the_operator_has_seen_it(applied):
+    made = applied(chat() | {"status": {"ready": "9/9"}})
+    assert made["status"] == {"observedGeneration": -1}
+    assert kstatus(made).status == IN_PROGRESS
 
 
 def test_the_server_adds_nothing_to_a_spec(applied):

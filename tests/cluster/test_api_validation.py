@@ -7,7 +7,11 @@ from pathlib import Path
 import pytest
 from e2e.cluster.errors import ClusterError
 
+from stoker.core.config import Config
+from stoker.core.validation import ValidSpec, read_spec
+
 ROOT = Path(__file__).parents[2]
+CONFIG = Config(stoker_image="stoker", serving_image="serving", serving_image_cpu="serving-cpu")
 
 
 def service(changes, name="sample"):
@@ -52,7 +56,9 @@ def entry(**changes):
         pytest.param({"spec.model.uri": "s3://acme-models/llama/3.1"}, id="a bucket"),
         pytest.param({"spec.model.uri": "gs://acme_models/llama"}, id="a bucket with an underscore"),
         pytest.param({"spec.model.uri": "az://models/llama"}, id="a container"),
-        pytest.param({"spec.model.uri": "oci://localhost:5000/models/llama"}, id="a registry with a port"),
+        pytest.param(
+            {"spec.model.uri": "oci://registry.acme.io:5000/models/llama"}, id="a registry with a port"
+        ),
         pytest.param({"spec.model.uri": f"oci://r.acme.io/llama@sha256:{'a' * 64}"}, id="an image by digest"),
         pytest.param(
             {"spec.model.uri": "https://models.acme.io:8443/a/b.tar.gz"}, id="a web server with a port"
@@ -89,7 +95,9 @@ def entry(**changes):
 )
 def test_a_good_object_is_taken_and_comes_back_as_it_was(create, changes):
     made = service(changes)
-    assert create(made)["spec"] == made["spec"]
+    stored = create(made)
+    assert stored["spec"] == made["spec"]
+    assert isinstance(read_spec(stored, config=CONFIG), ValidSpec)
 
 
 BAD = [
@@ -110,8 +118,10 @@ BAD = [
     pytest.param({"spec.model.uri": "https://acme.io/a?token=secret"}, "keys go into the Secret", id="token in the address"),
     pytest.param({"spec.model.uri": "https://acme.io"}, "https:// is followed by HOST/PATH", id="host without path"),
     pytest.param({"spec.model.uri": "pvc://Models/a"}, "pvc:// is followed by CLAIM", id="claim in upper case"),
-    pytest.param({"spec.model.uri": "s3://acme-models/../secrets"}, "without . and ..", id="path that leaves"),
-    pytest.param({"spec.model.uri": "pvc://models/./a"}, "without . and ..", id="path with a dot"),
+    pytest.param({"spec.model.uri": "s3://acme-models/../secrets"}, "without . or ..", id="path that leaves"),
+    pytest.param({"spec.model.uri": "pvc://models/./a"}, "without . or ..", id="path with a dot"),
+    pytest.param({"spec.model.uri": "s3://acme-models//a"}, "without . or .. or nothing", id="path with nothing"),
+    pytest.param({"spec.model.uri": "https://acme.io/%2e%2e/a"}, "HOST/PATH in plain characters", id="path in disguise"),
     pytest.param({"spec.model.uri": "s3://acme-models/" + "a" * 1024}, "spec.model.uri: Too long", id="endless address"),
     pytest.param({"spec.model.revision": "--to=/etc"}, "write a commit, tag or version", id="revision that is an argument"),
     pytest.param({"spec.model.revision": 1e10}, "spec.model.revision in body must be of type string", id="revision without quotes"),
@@ -142,8 +152,11 @@ BAD = [
     pytest.param({"spec.model.adapters": [{"name": "a", "uri": "http://x/a"}]}, "start the address with hf://", id="adapter of an unknown scheme"),
     # engine
     pytest.param({"spec.engine.image": "my image"}, "write an image as REGISTRY/NAME:TAG", id="image with a space"),
-    pytest.param({"spec.engine.args": ["--port=9000"]}, "remove --model, --served-model-name, --host and --port", id="another port"),
-    pytest.param({"spec.engine.args": ["--model", "x"]}, "remove --model, --served-model-name, --host and --port", id="another model"),
+    pytest.param({"spec.engine.args": ["--port=9000"]}, "as Stoker says where an instance listens", id="another port"),
+    pytest.param({"spec.engine.args": ["--model", "x"]}, "which model.uri and model.name say", id="another model"),
+    pytest.param({"spec.engine.args": ["--served_model_name=x"]}, "which model.uri and model.name say", id="another name, with underscores"),
+    pytest.param({"spec.engine.args": ["--uds", "/tmp/x"]}, "as Stoker says where an instance listens", id="a socket"),
+    pytest.param({"spec.engine.args": ["--ssl-keyfile", "/tmp/x"]}, "as Stoker says where an instance listens", id="a key of its own"),
     pytest.param({"spec.engine.args": "--enforce-eager"}, "spec.engine.args in body must be of type array", id="arguments in one string"),
     pytest.param({"spec.engine.env": [{"name": "A", "value": 1}]}, "must be of type string", id="variable with a number"),
     pytest.param({"spec.engine.env": [{"name": "1A"}]}, "start the name with a letter or _", id="variable of a wrong name"),
@@ -213,7 +226,7 @@ BAD = [
     pytest.param({"spec.objectives.timeToFirstToken": {"percent": 95}}, "withinMilliseconds: Required value", id="promise without a time"),
     pytest.param({"spec.cache.nodeSelector": {"pool": "a b"}}, "use label values of letters", id="label with a space"),
     pytest.param({"spec.podTemplate.labels": {"serving.stoker.dev/revision": "x"}}, "remove labels that start with serving.stoker.dev/", id="label of ours"),
-    pytest.param({"spec.podTemplate.volumes": [{"name": "weights", "emptyDir": {}}]}, "weights, tmp and shm are volumes of every instance", id="volume of ours"),
+    pytest.param({"spec.podTemplate.volumes": [{"name": "weights", "emptyDir": {}}]}, "weights, model, credentials, tmp and shm are Stoker's own", id="volume of ours"),
     pytest.param(
         {"spec.podTemplate.volumeMounts": [{"name": "a", "mountPath": "/a"}]},
         "name a volume of podTemplate.volumes",

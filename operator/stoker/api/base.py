@@ -4,9 +4,9 @@ The models read live objects, so they are lenient where the API server is strict
 not know is left out (an older operator beside a newer CRD), and both spellings of a name are taken.
 They are frozen, so that a decision cannot change its input.
 
-Every default in a model is the effective one and stands there only. None goes into the CRD: the API
-server would write it into each object, where it freezes what was usual that day and shows up in
-GitOps tools as a change that nobody made.
+Every default in a model is the effective one and stands there only. None of a spec goes into the CRD:
+the API server would write it into each object, where it freezes what was usual that day and shows up
+in GitOps tools as a change that nobody made.
 """
 
 from typing import Annotated, Any, TypeAlias

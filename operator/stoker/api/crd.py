@@ -38,6 +38,10 @@ NOT_IN_EFFECT: Mapping[str, str] = {
 }
 """Fields that are accepted and do nothing in this release, and what holds instead."""
 
+_NOT_YET_OBSERVED = {"observedGeneration": -1}
+"""Status of an object that the operator has not seen yet. Without one, kstatus takes the object for
+ready, and `helm --wait` and Flux would not wait for it."""
+
 _COLUMNS = (
     ("Model", ".spec.model.uri", "string", "Where the weights come from"),
     ("Version", ".status.modelVersion", "string", "Version of the weights that serve"),
@@ -60,6 +64,7 @@ _NODE_CACHE_COLUMNS = (
 def inference_service_crd() -> dict[str, Any]:
     """The CRD of `InferenceService`."""
     schema = _object_schema(InferenceService)
+    schema["properties"]["status"]["default"] = _NOT_YET_OBSERVED
     for path, rules in INFERENCE_SERVICE_RULES.items():
         _add_rules(_at(schema, path), rules)
     for path, instead in NOT_IN_EFFECT.items():

@@ -48,7 +48,7 @@ class ModelSpec(ApiModel):
 
     uri: Uri = Field(examples=["hf://Qwen/Qwen2.5-7B-Instruct"])
     """Where the weights come from: `hf://OWNER/NAME`, `s3://BUCKET/PATH`, `gs://BUCKET/PATH`,
-    `az://CONTAINER/PATH`, `oci://REGISTRY/NAME:TAG`, `https://HOST/PATH` or `pvc://CLAIM/PATH`."""
+    `az://CONTAINER/PATH`, `https://HOST/PATH`, `pvc://CLAIM/PATH` or, not in effect yet, `oci://REGISTRY/NAME:TAG`."""
     revision: ShortText | None = Field(default=None, examples=['"a09a354"'])
     """Commit, tag or version of the weights; quote it, as YAML takes some commits for numbers.
     A moving name is resolved once for each revision of the service. Default: the source's newest."""

@@ -52,7 +52,8 @@ def _scheme(name: str, expression: str, message: str) -> Rule:
     )
 
 
-_PATH = r"[^?#\s]+"
+_PATH = r"[A-Za-z0-9._~!$&()*+,;=:@/-]+"
+"""Plain characters only: no blank, no query or fragment, and no percent sign that could hide a slash."""
 _BUCKET = rf"[a-z0-9][a-z0-9._-]{{1,61}}[a-z0-9]/{_PATH}"
 _OBJECT_NAME = r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?"
 _SCHEMES = ("hf", "s3", "gs", "az", "oci", "https", "pvc")
@@ -63,8 +64,8 @@ _URI = (
         message="start the address with " + ", ".join(f"{scheme}://" for scheme in _SCHEMES),
     ),
     Rule(
-        rule=r"!self.matches(r'''(^|/)\.\.?(/|$)''')",
-        message="write the path without . and .. between its slashes",
+        rule=r"!self.matches(r'''/\.{1,2}(/|$)|[^:]//''')",
+        message="write the path without . or .. or nothing between two slashes",
     ),
     _scheme(
         "hf",
@@ -83,8 +84,8 @@ _URI = (
     _scheme(
         "https",
         rf"[A-Za-z0-9][A-Za-z0-9.-]*(:[0-9]{{1,5}})?/{_PATH}",
-        "HOST/PATH without user, query and fragment, as in https://models.acme.io/llama-3.1-8b; "
-        "keys go into the Secret that model.credentialsSecret names",
+        "HOST/PATH in plain characters, without user, query and fragment, as in "
+        "https://models.acme.io/llama-3.1-8b; keys go into the Secret that model.credentialsSecret names",
     ),
     _scheme(
         "pvc",
@@ -167,16 +168,17 @@ _SCALING = (
 )
 
 _ENGINE_ARGS = Rule(
-    rule="self.all(arg, !arg.matches(r'''^--(model|served-model-name|host|port)(=|$)'''))",
-    message="remove --model, --served-model-name, --host and --port: model.uri, model.name and "
-    "model.aliases say the first two, and instances are reached where Stoker lets them listen",
+    rule="self.all(arg, !arg.matches("
+    "r'''^--(model|served[_-]model[_-]name|host|port|uds|ssl[_-](key|cert)file)(=|$)'''))",
+    message="remove --model and --served-model-name, which model.uri and model.name say, and --host, "
+    "--port, --uds and --ssl-*, as Stoker says where an instance listens",
     reason="FieldValueForbidden",
 )
 
 _VOLUMES = (
     Rule(
-        rule="self.all(volume, !(volume.name in ['weights', 'tmp', 'shm']))",
-        message="give the volume another name: weights, tmp and shm are volumes of every instance",
+        rule="self.all(volume, !(volume.name in ['weights', 'model', 'credentials', 'tmp', 'shm']))",
+        message="give the volume another name: weights, model, credentials, tmp and shm are Stoker's own",
         reason="FieldValueForbidden",
     ),
 )
@@ -332,8 +334,9 @@ INFERENCE_SERVICE_RULES: Mapping[str, tuple[Rule, ...]] = {
     "spec.podTemplate.volumes": _VOLUMES,
     "spec.podTemplate.volumeMounts[].mountPath": (
         Rule(
-            rule=r"self.matches(r'''^/[^:]*$''') && !self.matches(r'''^/(weights|tmp|dev/shm)?(/|$)''')",
-            message="mount at an absolute path that is not below /weights, /tmp or /dev/shm",
+            rule="self.startsWith('/') && !self.contains(':')"
+            " && !self.matches(r'''^/(weights|credentials|tmp|dev/shm)?(/|$)''')",
+            message="mount at an absolute path that is not below /weights, /credentials, /tmp or /dev/shm",
         ),
     ),
     "spec.podTemplate.resources.requests": _RESOURCES,

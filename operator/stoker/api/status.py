@@ -196,8 +196,8 @@ class TrafficTarget(ApiModel):
 class InferenceServiceStatus(ApiModel):
     """What became of the spec."""
 
-    observed_generation: Annotated[int, Field(ge=0)] | None = None
-    """The generation of the spec that this status is about."""
+    observed_generation: Annotated[int, Field(ge=-1)] | None = None
+    """The generation of the spec that this status is about; -1 before Stoker has looked at it."""
     conditions: Annotated[tuple[Condition, ...], Field(max_length=16)] = Field(
         default=(), json_schema_extra=list_map("type")
     )
