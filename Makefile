@@ -20,8 +20,14 @@ $(INSTALLED): pyproject.toml constraints.txt
 	@rm -f $(VENV)/.installed-*
 	@touch $@
 
+S3_SERVER := $(VENV)/s3-server/.installed-$(shell sha256sum < tests/s3_server.txt | cut -c1-16)
+$(S3_SERVER): tests/s3_server.txt | $(INSTALLED)
+	@rm -rf $(VENV)/s3-server
+	@$(BIN)/pip install -q --no-deps --target $(VENV)/s3-server -r $<
+	@touch $@
+
 .PHONY: install
-install: $(INSTALLED) ## Make the Python environment
+install: $(INSTALLED) $(S3_SERVER) ## Make the Python environment
 
 .PHONY: lint
 lint: install ## Style, types and the import contracts

@@ -49,6 +49,7 @@ _AZ_KEYS = (
     "AZURE_STORAGE_TENANT_ID",
     "AZURE_STORAGE_ENDPOINT",
 )
+_ENDPOINT_KEYS = ("AWS_ENDPOINT_URL", "AZURE_STORAGE_ENDPOINT")
 _SIGNING_KEYS = frozenset(
     {
         "AWS_ACCESS_KEY_ID",
@@ -128,14 +129,23 @@ class ObjectStoreSource:
     async def _opened(self) -> S3Store | GCSStore | AzureStore:
         if self._store is None:
             client: dict[str, Any] = {"timeout": _NO_LIMIT, "read_timeout": f"{self._idle_s:.0f} s"}
-            if self._tunnel is None:
-                client["allow_http"] = True
-            else:
+            client["allow_http"] = self._tunnel is None
+            if self._tunnel is not None:
+                self._refuse_plain_http()
                 client["proxy_url"] = await self._tunnel.url()
             if self._credentials.ca_file is not None:
                 client["root_certificate"] = self._credentials.ca_file.read_bytes()
             self._store = self._built({"client_options": client, "retry_config": {"max_retries": 0}})
         return self._store
+
+    def _refuse_plain_http(self) -> None:
+        for key in _ENDPOINT_KEYS:
+            if (self._credentials.get(key) or "").startswith("http://"):
+                raise FetchError(
+                    TerminationClass.SOURCE_NOT_ALLOWED,
+                    f"{self._source.uri}: `{key}` is not https, so anyone on the way can change weights",
+                    fix="Use an https endpoint, or allow cluster-internal sources in the operator.",
+                )
 
     def _built(self, options: dict[str, Any]) -> S3Store | GCSStore | AzureStore:
         bucket = self._source.authority

@@ -99,15 +99,16 @@ class HttpClient:
         headers = {"Accept-Encoding": "identity", **headers}
         if self._authorization is not None:
             headers["Authorization"] = self._authorization
+        self._check(url, what=what)
         for _ in range(_MOST_REDIRECTS + 1):
-            self._check(url, what=what)
             with _network_errors(what):
                 response = await self._opened().request(method, url, headers=headers, allow_redirects=False)
             location = response.headers.get("Location")
             if response.status not in (301, 302, 303, 307, 308) or location is None:
                 break
             _let_go(response)
-            target = url.join(URL(location, encoded=True))
+            target = _target(url, location, what=what)
+            self._check(target, what=what)
             if target.origin() != url.origin():
                 headers.pop("Authorization", None)
             url = target
@@ -147,6 +148,20 @@ class HttpClient:
                 cookie_jar=aiohttp.DummyCookieJar(),
             )
         return self._session
+
+
+def _target(url: URL, location: str, *, what: str) -> URL:
+    """Where a redirect leads; the location is kept byte for byte, as it may be signed."""
+    try:
+        target = url.join(URL(location, encoded=True))
+        target.explicit_port  # noqa: B018 - a port that is no number is only found here
+    except ValueError as error:
+        raise _no_web_address(what) from error
+    return target
+
+
+def _no_web_address(what: str) -> FetchError:
+    return FetchError(TerminationClass.SOURCE_NOT_ALLOWED, f"{what}: a redirect leads to no web address")
 
 
 @contextmanager

@@ -1,9 +1,7 @@
-import ssl
+import ipaddress
 from types import SimpleNamespace
 
 import pytest
-import trustme
-from tests.unit.agent.fetch.web_server import WebServer
 
 from stoker.agent.fetch.choose import open_source
 from stoker.agent.fetch.credentials import Credentials
@@ -12,34 +10,10 @@ from stoker.agent.fetch.guard import AddressGuard
 from stoker.agent.fetch.progress import Progress
 from stoker.agent.fetch.retry import Retry
 from stoker.agent.fetch.staging import Place
+from stoker.core import sources
 from stoker.core.sources import Source, parse_source
 
 QUICK = Limits(retry=Retry(attempts=3, first_wait_s=0.01, most_wait_s=0.02))
-
-
-@pytest.fixture(scope="session")
-def authority():
-    return trustme.CA()
-
-
-@pytest.fixture(scope="session")
-def ca_file(authority, tmp_path_factory):
-    path = tmp_path_factory.mktemp("ca") / "ca.crt"
-    authority.cert_pem.write_to_path(path)
-    return path
-
-
-@pytest.fixture(scope="session")
-def server_tls(authority):
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    authority.issue_cert("127.0.0.1", "127.0.0.2", "weights.example").configure_cert(context)
-    return context
-
-
-@pytest.fixture
-def web(server_tls):
-    with WebServer(tls=server_tls) as server:
-        yield server
 
 
 @pytest.fixture
@@ -51,9 +25,7 @@ def place(tmp_path):
 def fetch_uri(place, ca_file):
     """Fetch a URI as `stoker fetch --allow-cluster-internal` does, with short waits between attempts."""
 
-    async def run(
-        uri, *, revision="", sha256=None, secrets=None, guard=None, idle_s=5.0, limits=QUICK, into=place
-    ):
+    async def run(uri, *, revision="", sha256=None, secrets=None, guard=None, idle_s=5.0, ca_file=ca_file):
         said = []
         source = parse_source(uri, allow_cluster_internal=True)
         assert isinstance(source, Source), source
@@ -67,7 +39,7 @@ def fetch_uri(place, ca_file):
         wish = Wish(uri=uri, revision=revision, sha256=sha256)
         progress = Progress(say=said.append, every_s=0.05)
         try:
-            manifest = await fetch(fetcher, wish=wish, place=into, limits=limits, progress=progress)
+            manifest = await fetch(fetcher, wish=wish, place=place, limits=QUICK, progress=progress)
         finally:
             await fetcher.close()
         return SimpleNamespace(manifest=manifest, said=said, wish=wish)
@@ -84,3 +56,11 @@ def content(place):
         return {str(path.relative_to(place.folder)): path.read_bytes() for path in found}
 
     return read
+
+
+@pytest.fixture
+def loopback_counts_as_public(monkeypatch):
+    """Nothing public can be reached from here, so 127.0.0.1 and .2 stand for the public network."""
+    judge = sources.is_internal_address
+    public = ipaddress.ip_network("127.0.0.0/30")
+    monkeypatch.setattr(sources, "is_internal_address", lambda ip: ip not in public and judge(ip))

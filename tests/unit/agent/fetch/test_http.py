@@ -2,7 +2,7 @@ import base64
 from hashlib import sha256
 
 import pytest
-from tests.unit.agent.fetch.web_server import Fault
+from tests.unit.web_server import Fault
 
 from stoker.agent.fetch.download import present
 from stoker.agent.fetch.errors import FetchError

@@ -44,15 +44,10 @@ def test_the_digest_is_what_the_shell_says(files):
     assert digest_of(tuple(kept)) == "sha256:" + shell.stdout.split()[0]
 
 
-@given(
-    st.lists(st.tuples(paths, st.binary(max_size=8)), unique_by=lambda item: item[0], max_size=5),
-    st.randoms(),
-)
-def test_the_digest_does_not_depend_on_the_order_of_the_files(items, random):
+@given(st.lists(st.tuples(paths, st.binary(max_size=8)), unique_by=lambda item: item[0], max_size=4))
+def test_the_digest_does_not_depend_on_the_order_of_the_files(items):
     files = [described(path, content) for path, content in items]
-    shuffled = files.copy()
-    random.shuffle(shuffled)
-    assert digest_of(tuple(files)) == digest_of(tuple(shuffled))
+    assert digest_of(tuple(files)) == digest_of(tuple(reversed(files)))
 
 
 @given(st.dictionaries(paths, st.binary(max_size=8), min_size=1, max_size=3), st.data())

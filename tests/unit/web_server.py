@@ -52,7 +52,7 @@ class _Handler(BaseHTTPRequestHandler):
     def _answer(self):
         path = self.path.partition("?")[0]
         headers = {name.lower(): value for name, value in self.headers.items()}
-        self.server.requests.append(Request(method=self.command, path=self.path, headers=headers))
+        self.server.note(Request(method=self.command, path=self.path, headers=headers))
         if (
             self.server.authorization is not None
             and headers.get("authorization") != self.server.authorization
@@ -136,6 +136,7 @@ class WebServer(ThreadingHTTPServer):
         self.requests: list[Request] = []
         self.authorization: str | None = None
         self.released = threading.Event()
+        self._news = threading.Condition()
 
     def get_request(self):
         connection, address = super().get_request()
@@ -145,6 +146,16 @@ class WebServer(ThreadingHTTPServer):
 
     def handle_error(self, request, client_address):
         """A client that goes away or distrusts us is part of the tests."""
+
+    def note(self, request: Request) -> None:
+        with self._news:
+            self.requests.append(request)
+            self._news.notify_all()
+
+    def wait_until(self, seen, *, timeout_s: float = 10) -> None:
+        """Block until `seen(requests)` is true."""
+        with self._news:
+            assert self._news.wait_for(lambda: seen(self.requests), timeout_s), self.requests
 
     @property
     def url(self) -> str:
