@@ -8,7 +8,8 @@ refused rather than ignored.
 import argparse
 import json
 import re
-from typing import Any
+
+from stoker_serving.engine_arguments import describe
 
 _KV_CACHE_DTYPES = (
     *("auto", "float16", "bfloat16", "fp8", "fp8_e4m3", "fp8_e5m2", "fp8_inc", "fp8_ds_mla"),
@@ -42,7 +43,7 @@ _SHORT |= {"--quantization": "-q"}
 
 
 def make_parser() -> argparse.ArgumentParser:
-    """The parser; `arguments.json` of the image is made from it."""
+    """The parser, from which the image's list of arguments is made as well."""
     parser = argparse.ArgumentParser(
         prog="api_server.py", description="vLLM OpenAI-Compatible RESTful API server (stand-in)."
     )
@@ -88,16 +89,6 @@ def parse(words: list[str]) -> argparse.Namespace:
     return arguments
 
 
-def described() -> dict[str, Any]:
-    """Every flag with the values it is limited to, in the form that `stoker_serving` reads."""
-    flags = {
-        option: [str(choice) for choice in action.choices or ()]
-        for action in make_parser()._actions
-        for option in action.option_strings
-    }
-    return {"engine": "the stand-in engine", "flags": dict(sorted(flags.items()))}
-
-
 def _spelled(word: str) -> str:
     """vLLM takes `_` for `-` in a flag."""
     if not word.startswith("--"):
@@ -134,4 +125,4 @@ def _adapter(text: str) -> tuple[str, str]:
 
 
 if __name__ == "__main__":
-    print(json.dumps(described(), indent=1))
+    print(json.dumps(describe(make_parser(), engine="The stand-in engine"), indent=1))

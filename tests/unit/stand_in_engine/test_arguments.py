@@ -1,5 +1,11 @@
+import json
+
 import pytest
 from e2e.stand_in_engine import arguments
+
+from stoker_serving.arguments import Known, check
+from stoker_serving.engine_arguments import describe
+from stoker_serving.termination import Fatal
 
 
 def test_what_an_operator_gives_is_understood():
@@ -58,8 +64,17 @@ def test_a_wrong_argument_is_refused_with_vllms_words(capsys, words, message):
     assert message in capsys.readouterr().err
 
 
-def test_the_list_for_the_supervisor_has_every_flag_and_its_choices():
-    flags = arguments.described()["flags"]
-    assert flags["--performance-mode"] == ["balanced", "interactivity", "throughput"]
-    assert flags["-tp"] == []
-    assert "--no-enable-lora" in flags
+def known(tmp_path):
+    path = tmp_path / "engine_arguments.json"
+    path.write_text(json.dumps(describe(arguments.make_parser(), engine="The stand-in engine")))
+    return Known.load(path)
+
+
+def test_the_supervisor_takes_from_the_list_what_the_engine_takes(tmp_path):
+    check(["--max-num-seqs", "8", "-tp", "2", "--performance-mode", "throughput"], known(tmp_path))
+
+
+def test_the_supervisor_refuses_by_the_list_what_the_engine_refuses(tmp_path):
+    with pytest.raises(Fatal) as refused:
+        check(["--max-model-lenn", "5"], known(tmp_path))
+    assert "The stand-in engine has no argument --max-model-lenn" in str(refused.value)
