@@ -9,8 +9,6 @@ import argparse
 import json
 import re
 
-from stoker_serving.engine_arguments import describe
-
 _KV_CACHE_DTYPES = (
     *("auto", "float16", "bfloat16", "fp8", "fp8_e4m3", "fp8_e5m2", "fp8_inc", "fp8_ds_mla"),
     *("int8_per_token_head", "fp8_per_token_head", "nvfp4"),
@@ -125,4 +123,7 @@ def _adapter(text: str) -> tuple[str, str]:
 
 
 if __name__ == "__main__":
+    # Here, as the engine itself does without the supervisor's package.
+    from stoker_serving.engine_arguments import describe
+
     print(json.dumps(describe(make_parser(), engine="The stand-in engine"), indent=1))
