@@ -1,7 +1,9 @@
 """How another program is run to its end, and how we wait for what takes time."""
 
+import os
 import subprocess
 import time
+import urllib.request
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -45,6 +47,22 @@ def run(
         shown = "\n".join((done.stderr or done.stdout).strip().splitlines()[-_SHOWN_LINES:])
         raise ClusterError(f"exit status {done.returncode} from: {line}\n{shown}")
     return done.stdout
+
+
+def without_proxy() -> dict[str, str]:
+    """The environment for programs that talk to the cluster, which no proxy of this machine reaches."""
+    proxies = ("http_proxy", "https_proxy", "all_proxy")
+    return {name: value for name, value in os.environ.items() if name.lower() not in proxies}
+
+
+def unanswered(url: str) -> str | None:
+    """Why a local server does not answer 200; None if it does."""
+    direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    try:
+        direct.open(url, timeout=2).close()
+    except OSError as error:  # an answer that is no success is one too
+        return f"{url}: {error}"
+    return None
 
 
 def wait_for(what: str, met: Callable[[], str | None], *, deadline_s: float) -> None:

@@ -7,11 +7,10 @@ that is not held to its default of 20 requests per second (100 Deployments at on
 
 import os
 import socket
-import urllib.request
 from dataclasses import dataclass
 from pathlib import Path
 
-from e2e.cluster.command import run, wait_for
+from e2e.cluster.command import run, unanswered, wait_for, without_proxy
 from e2e.cluster.errors import ClusterError
 from e2e.cluster.layout import LOOPBACK, Layout
 from e2e.cluster.pki import Authority
@@ -169,7 +168,12 @@ def start(layout: Layout, processes: Processes) -> None:
 def kubectl(layout: Layout, *words: str, stdin: str | None = None, deadline_s: float = 60) -> str:
     """Run kubectl as the cluster's administrator; returns its standard output."""
     return run(
-        program("kubectl"), f"--kubeconfig={layout.kubeconfig}", *words, stdin=stdin, deadline_s=deadline_s
+        program("kubectl"),
+        f"--kubeconfig={layout.kubeconfig}",
+        *words,
+        env=without_proxy(),
+        stdin=stdin,
+        deadline_s=deadline_s,
     )
 
 
@@ -194,12 +198,7 @@ def _free(address: str, port: int) -> bool:
 
 def _etcd_missing(layout: Layout, processes: Processes) -> str | None:
     processes.check_alive("etcd")
-    url = f"http://{LOOPBACK}:{layout.etcd_port}/health"
-    try:
-        with urllib.request.urlopen(url, timeout=2) as answer:
-            return None if answer.status == 200 else f"{url} answers {answer.status}"
-    except OSError as error:
-        return f"{url}: {error}"
+    return unanswered(f"http://{LOOPBACK}:{layout.etcd_port}/health")
 
 
 def _api_missing(layout: Layout, processes: Processes) -> str | None:

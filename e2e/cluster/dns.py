@@ -6,11 +6,14 @@ There is no world outside: other names do not exist, at once, instead of timing 
 import json
 
 from e2e.cluster.addresses import CLUSTER_DOMAIN
+from e2e.cluster.command import unanswered, wait_for
 from e2e.cluster.control_plane import kubectl
 from e2e.cluster.layout import Layout
 from e2e.cluster.processes import Processes
 from e2e.cluster.programs import program
 
+_READY_DEADLINE_S = 30
+_READY_PORT = 10054
 _PORT = 10053
 """On the bridge's address; 53 is often taken on a desktop."""
 
@@ -22,6 +25,7 @@ def corefile(layout: Layout) -> str:
 {" ".join(f"{zone}:{_PORT}" for zone in zones)} {{
     bind {layout.address}
     errors
+    ready {layout.address}:{_READY_PORT}
     kubernetes {" ".join(zones)} {{
         kubeconfig {layout.kubeconfig}
         ttl 5
@@ -60,8 +64,14 @@ def service(layout: Layout) -> str:
 
 
 def start(layout: Layout, processes: Processes) -> None:
-    """Start CoreDNS and point the Service at it."""
+    """Start CoreDNS, point the Service at it, and wait until it knows the cluster's Services."""
     file = layout.state / "Corefile"
     file.write_text(corefile(layout))
     processes.start("coredns", [program("coredns"), "-conf", file], configured_by=[file])
     kubectl(layout, "apply", "--server-side", "-f", "-", stdin=service(layout))
+    wait_for("cluster DNS", lambda: _missing(layout, processes), deadline_s=_READY_DEADLINE_S)
+
+
+def _missing(layout: Layout, processes: Processes) -> str | None:
+    processes.check_alive("coredns")
+    return unanswered(f"http://{layout.address}:{_READY_PORT}/ready")

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from e2e.cluster.command import wait_for
+from e2e.cluster.command import wait_for, without_proxy
 from e2e.cluster.errors import ClusterError
 
 _TERM_DEADLINE_S = 10
@@ -140,7 +140,7 @@ class Processes:
             return os.posix_spawn(
                 words[0],
                 words,
-                dict(os.environ),
+                without_proxy(),
                 setsid=True,
                 file_actions=[
                     (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),

@@ -1,7 +1,9 @@
 import sys
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from threading import Thread
 
 import pytest
-from e2e.cluster.command import run, wait_for
+from e2e.cluster.command import run, unanswered, wait_for, without_proxy
 from e2e.cluster.errors import ClusterError
 
 
@@ -32,3 +34,38 @@ def test_waits_until_nothing_is_missing():
 def test_a_passed_deadline_says_what_was_missing():
     with pytest.raises(ClusterError, match="waited 0 s for two nodes: n2 is not Ready"):
         wait_for("two nodes", lambda: "n2 is not Ready", deadline_s=0)
+
+
+def test_programs_of_the_cluster_know_no_proxy(monkeypatch):
+    monkeypatch.setenv("HTTPS_PROXY", "http://proxy:3128")
+    monkeypatch.setenv("http_proxy", "http://proxy:3128")
+    assert "HTTPS_PROXY" not in without_proxy()
+    assert "http_proxy" not in without_proxy()
+    assert "PATH" in without_proxy()
+
+
+@pytest.fixture
+def status_server():
+    """A server that answers the status in its path."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self):
+            self.send_response(int(self.path.strip("/")))
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+    with HTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = Thread(target=server.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+        thread.join()
+
+
+def test_an_answer_is_found_past_any_proxy(status_server, monkeypatch):
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
+    assert unanswered(f"{status_server}/200") is None
+
+
+def test_a_failure_is_no_answer(status_server):
+    assert "503" in unanswered(f"{status_server}/503")
