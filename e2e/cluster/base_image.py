@@ -29,30 +29,24 @@ def base_hash() -> str:
     return hashlib.sha256(" ".join((_SUITE, *_PACKAGES, *_NOT_WANTED)).encode()).hexdigest()[:16]
 
 
-def root_archive() -> Path:
-    """The root file system as a tar file in the cache, made with debootstrap if it isn't there."""
-    archive = cache_dir() / "images" / f"base-{base_hash()}.tar"
-    if not archive.exists():
-        archive.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=archive.parent) as made:
-            root = Path(made) / "root"
+def context() -> Path:
+    """A folder of the cache with a Dockerfile and its root file system, made with debootstrap if missing."""
+    folder = cache_dir() / "images" / f"base-{base_hash()}"
+    if not folder.exists():
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=folder.parent) as made:
+            root, unfinished = Path(made) / "root", Path(made) / "context"
             run(
                 *("debootstrap", "--variant=minbase", f"--include={','.join(_PACKAGES)}", _SUITE, root),
                 env={**os.environ, "DEBIAN_FRONTEND": "noninteractive"},
                 deadline_s=_DEADLINE_S,
             )
-            for folder in _NOT_WANTED:
-                shutil.rmtree(root / folder)
-                (root / folder).mkdir()
-            unfinished = Path(made) / "base.tar"
-            run(
-                "tar",
-                "--create",
-                "--numeric-owner",
-                f"--directory={root}",
-                f"--file={unfinished}",
-                ".",
-                deadline_s=_DEADLINE_S,
-            )
-            unfinished.rename(archive)
-    return archive
+            for unwanted in _NOT_WANTED:
+                shutil.rmtree(root / unwanted)
+                (root / unwanted).mkdir()
+            unfinished.mkdir()
+            tar = ("tar", "--create", "--numeric-owner", f"--directory={root}")
+            run(*tar, f"--file={unfinished / 'root.tar'}", ".", deadline_s=_DEADLINE_S)
+            (unfinished / "Dockerfile").write_text("FROM scratch\nADD root.tar /\n")
+            unfinished.rename(folder)
+    return folder

@@ -1,7 +1,7 @@
 """The control groups of a node: made before its kubelet starts, and the exact list of its processes.
 
-Every process of a node, pods and shims included, is in ``/stoker/<node>``; so the end of a node
-needs no guess about what belongs to it. Version 1 has a tree for each controller, version 2 one.
+Every process of a node, pods and shims included, is in ``/stoker0/<node>``, so the end of a
+node needs no guess about what belongs to it. Version 1 has a tree for each controller, version 2 one.
 """
 
 import contextlib
@@ -16,21 +16,8 @@ _CONTROLLERS = "cgroup.controllers"
 _KILL_DEADLINE_S = 30
 
 
-def _trees() -> list[Path]:
-    """Roots of all trees. Beside those of version 1 there may be one of version 2, which runc uses too."""
-    if (_ROOT / _CONTROLLERS).exists():
-        return [_ROOT]
-    return sorted(tree for tree in _ROOT.iterdir() if tree.is_dir() and not tree.is_symlink())
-
-
-def _managed_trees() -> list[Path]:
-    """The trees in which kubelet expects the group of its node."""
-    trees = _trees()
-    return trees if trees == [_ROOT] else [tree for tree in trees if not (tree / _CONTROLLERS).exists()]
-
-
 def create(group: PurePosixPath) -> None:
-    """Make a group, such as ``stoker/node-1``, and those above it."""
+    """Make a group, such as ``stoker0/node-1``, and those above it."""
     for tree in _managed_trees():
         for step in reversed([group, *group.parents[:-1]]):
             (tree / step).mkdir(exist_ok=True)
@@ -63,6 +50,19 @@ def remove(group: PurePosixPath) -> None:
             for folder in sorted(inner, key=lambda one: len(one.parts), reverse=True):
                 folder.rmdir()
             top.rmdir()
+
+
+def _trees() -> list[Path]:
+    """Roots of all trees. Beside those of version 1 there may be one of version 2, which runc uses too."""
+    if (_ROOT / _CONTROLLERS).exists():
+        return [_ROOT]
+    return sorted(tree for tree in _ROOT.iterdir() if tree.is_dir() and not tree.is_symlink())
+
+
+def _managed_trees() -> list[Path]:
+    """The trees in which kubelet expects the group of its node."""
+    trees = _trees()
+    return trees if trees == [_ROOT] else [tree for tree in trees if not (tree / _CONTROLLERS).exists()]
 
 
 def _hand_down(group: Path) -> None:

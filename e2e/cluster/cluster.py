@@ -27,11 +27,11 @@ _KERNEL_SETTINGS = layouts.STATES / "kernel-settings-before.json"
 def up(state: Path, *, nodes: int) -> Layout:
     """Start the cluster of a state folder, or what of it doesn't run; 0 nodes is a control plane alone."""
     if nodes:
-        host.check_root()
+        host.check_root(why="nodes need network and mount namespaces (a control plane alone does not)")
         check_paths(state)
     host.install_missing(host.NODE_TOOLS if nodes else host.CONTROL_PLANE_TOOLS)
     programs.build(programs.PROGRAMS if nodes else programs.CONTROL_PLANE)
-    state.mkdir(parents=True, exist_ok=True)
+    state.mkdir(mode=0o700, parents=True, exist_ok=True)
     with locked(state):
         layout = layouts.plan(state, nodes=nodes)
         processes = Processes(state=state)
@@ -77,7 +77,7 @@ def running_nodes(layout: Layout) -> list[RunningNode]:
 
 
 def _start_nodes(layout: Layout, processes: Processes, progress: Progress) -> None:
-    progress.step(f"{layout.nodes} nodes")
+    progress.step(f"nodes: {', '.join(node.name for node in layout.node_list)}")
     pause = layout.state / "pause.tar"
     write_pause_archive(pause, program=programs.program("pause"))
     nodes = running_nodes(layout)
@@ -108,9 +108,12 @@ def locked(state: Path) -> Iterator[None]:
     """Only one command at a time works on a cluster."""
     folder = os.open(state, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        try:
+            fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise ClusterError(
+                f"another command works on the cluster in {state}: wait for its end"
+            ) from error
         yield
-    except BlockingIOError as error:
-        raise ClusterError(f"another command works on the cluster in {state}: wait for its end") from error
     finally:
         os.close(folder)

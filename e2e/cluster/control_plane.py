@@ -5,7 +5,6 @@ that is not held to its default of 20 requests per second (100 Deployments at on
 16 s for their pods).
 """
 
-import os
 import socket
 from dataclasses import dataclass
 from pathlib import Path
@@ -45,9 +44,7 @@ def issue_credentials(layout: Layout) -> Credentials:
 
     def kubeconfig(file: Path, name: str, subject: str) -> Path:
         if not file.exists():
-            private = os.open(file, os.O_WRONLY | os.O_CREAT, 0o600)
-            with os.fdopen(private, "w") as opened:
-                opened.write(authority.kubeconfig(name, subject, server=layout.api_url))
+            file.write_text(authority.kubeconfig(name, subject, server=layout.api_url))
         return file
 
     kubeconfig(layout.kubeconfig, "admin", "/O=system:masters/CN=admin")

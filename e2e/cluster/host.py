@@ -42,12 +42,10 @@ _SET_BY_KUBELET = (
 """For the whole machine, without asking (kubelet's ``--protect-kernel-defaults`` could only refuse)."""
 
 
-def check_root() -> None:
-    """Raise ClusterError unless this is root."""
+def check_root(*, why: str) -> None:
+    """Raise ClusterError, which begins with the reason, unless this is root."""
     if os.geteuid() != 0:
-        raise ClusterError(
-            "nodes need network and mount namespaces: run as root, or use --control-plane-only"
-        )
+        raise ClusterError(f"{why}: run this as root")
 
 
 def missing_packages(tools: Mapping[str, str]) -> list[str]:

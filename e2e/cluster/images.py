@@ -53,17 +53,14 @@ def find(name: str) -> Image:
     raise ClusterError(f"no image {name}: there are {', '.join(image.name for image in IMAGES)}")
 
 
-def build(images: Sequence[Image] = IMAGES) -> None:
+def build(images: Sequence[Image]) -> None:
     """Build those images whose inputs changed since they were built."""
-    host.check_root()
+    host.check_root(why="buildah and debootstrap make file systems with every owner in them")
     host.install_missing(host.IMAGE_TOOLS)
     progress = Progress(total=len(images) + 1)
     progress.step(f"image {base_image.NAME}")
     if _built_from(base_image.NAME) != base_image.base_hash():
-        with tempfile.TemporaryDirectory() as empty:
-            (Path(empty) / "Dockerfile").write_text("FROM scratch\nADD root.tar /\n")
-            shutil.copyfile(base_image.root_archive(), Path(empty) / "root.tar")
-            _bud(base_image.NAME, "Dockerfile", context=Path(empty), key=base_image.base_hash())
+        _bud(base_image.NAME, "Dockerfile", context=base_image.context(), key=base_image.base_hash())
     volumes = build_settings.volumes(folder=cache_dir() / "build")
     for image in images:
         key = _key(image)

@@ -62,7 +62,7 @@ class Layout:
 
     def save(self) -> None:
         """Mark the state folder as this cluster's."""
-        self.state.mkdir(parents=True, exist_ok=True)
+        self.state.mkdir(mode=0o700, parents=True, exist_ok=True)
         fields = asdict(self) | {"state": str(self.state)}
         (self.state / _FILE).write_text(json.dumps(fields, indent=2) + "\n")
 
@@ -70,7 +70,7 @@ class Layout:
 def default_state(*, control_plane_only: bool) -> Path:
     """``$STOKER_CLUSTER_STATE``, or a folder for each of the two sizes, so that both can run at once."""
     default = STATES / ("control-plane" if control_plane_only else "cluster")
-    return Path(os.environ.get("STOKER_CLUSTER_STATE") or default)
+    return Path(os.environ.get("STOKER_CLUSTER_STATE") or default).absolute()
 
 
 def load(state: Path) -> Layout | None:

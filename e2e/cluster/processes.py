@@ -10,7 +10,7 @@ import json
 import os
 import shlex
 import signal
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -116,17 +116,16 @@ class Processes:
         process = self.get(name)
         if process is not None:
             try:
-                _end([process], signal.SIGTERM, deadline_s=_TERM_DEADLINE_S)
+                _end({name: process}, signal.SIGTERM, deadline_s=_TERM_DEADLINE_S)
             except ClusterError:
-                _end([process], signal.SIGKILL, deadline_s=_KILL_DEADLINE_S)
+                _end({name: process}, signal.SIGKILL, deadline_s=_KILL_DEADLINE_S)
         self._file(name).unlink(missing_ok=True)
 
     def kill_all(self) -> None:
         """End all at once by force: for a cluster whose data goes away too, where manners cost 15 s."""
-        names = self.names()
-        processes = [process for name in names if (process := self.get(name)) is not None]
+        processes = {name: process for name in self.names() if (process := self.get(name)) is not None}
         _end(processes, signal.SIGKILL, deadline_s=_KILL_DEADLINE_S)
-        for name in names:
+        for name in processes:
             self._file(name).unlink()
 
     def _file(self, name: str) -> Path:
@@ -152,11 +151,10 @@ class Processes:
             raise ClusterError(f"{name} can't be started: {words[0]}: {error.strerror}") from error
 
 
-def _end(processes: Sequence[Process], sent: signal.Signals, *, deadline_s: float) -> None:
-    for process in processes:
+def _end(processes: Mapping[str, Process], sent: signal.Signals, *, deadline_s: float) -> None:
+    for process in processes.values():
         _send(process, sent)
-    names = ", ".join(Path(process.command[0]).name for process in processes)
-    wait_for(f"the end of {names}", lambda: _living(processes), deadline_s=deadline_s)
+    wait_for(f"the end of {', '.join(processes)}", lambda: _living(processes), deadline_s=deadline_s)
 
 
 def _send(process: Process, sent: signal.Signals) -> None:
@@ -174,10 +172,10 @@ def _send(process: Process, sent: signal.Signals) -> None:
         os.close(descriptor)
 
 
-def _living(processes: Sequence[Process]) -> str | None:
-    for process in processes:
+def _living(processes: Mapping[str, Process]) -> str | None:
+    for process in processes.values():
         process.reap()
-    living = [str(process.pid) for process in processes if process.alive]
+    living = [f"{name} ({process.pid})" for name, process in processes.items() if process.alive]
     return f"still alive: {', '.join(living)}" if living else None
 
 

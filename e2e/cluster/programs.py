@@ -69,7 +69,7 @@ PROGRAMS = (
 
 def cache_dir() -> Path:
     """Where what is slow to make is kept between checkouts: ``$STOKER_CACHE`` or ``~/.cache/stoker``."""
-    return Path(os.environ.get("STOKER_CACHE") or Path.home() / ".cache" / "stoker")
+    return Path(os.environ.get("STOKER_CACHE") or Path.home() / ".cache" / "stoker").absolute()
 
 
 def module_hash(module: Path) -> str:

@@ -24,8 +24,8 @@ def test_without_apt_the_packages_are_named(tmp_path, monkeypatch):
 
 def test_without_root_says_what_to_do(monkeypatch):
     monkeypatch.setattr("os.geteuid", lambda: 1000)
-    with pytest.raises(ClusterError, match="run as root, or use --control-plane-only"):
-        host.check_root()
+    with pytest.raises(ClusterError, match="nodes need namespaces: run this as root"):
+        host.check_root(why="nodes need namespaces")
 
 
 def test_kernel_settings_come_back_as_they_were(tmp_path, monkeypatch):

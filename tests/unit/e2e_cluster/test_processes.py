@@ -70,7 +70,7 @@ def test_a_process_with_a_recycled_id_is_left_alone(processes):
     with subprocess.Popen(SLEEPER, stdout=subprocess.DEVNULL) as stranger:
         ours = processes.start("sleeper", SLEEPER)
         recycled = replace(ours, pid=stranger.pid, started_ticks=_stat(stranger.pid)[1] - 1)
-        _end([recycled], signal.SIGTERM, deadline_s=1)
+        _end({"sleeper": recycled}, signal.SIGTERM, deadline_s=1)
         assert not recycled.alive
         assert stranger.poll() is None
         stranger.terminate()
