@@ -51,6 +51,10 @@ chart: install ## The chart's table of values, and build/stoker.yaml for kubectl
 api-server: install ## Tests against a real API server, built from Go modules the first time
 	$(BIN)/pytest -q tests/chart tests/cluster
 
+.PHONY: bench
+bench: install ## Measure the operator: tables, and JSON in build/bench/
+	$(BIN)/python tests/bench/operator_bench.py
+
 .PHONY: crds
 crds: install ## Write crds/ and docs/conditions.md from the models
 	$(BIN)/python -m stoker crds --checkout .

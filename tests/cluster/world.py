@@ -14,10 +14,9 @@ SPEC = {
     "accelerator": {"type": "cpu"},
 }
 REPLICA_SETS = Resource(api_version="apps/v1", kind="ReplicaSet", plural="replicasets")
-_POLL_S = 0.05
 
 
-async def eventually(check, *, within_s):
+async def eventually(check, *, within_s, poll_s=0.05):
     """What `check` returns once it neither raises an AssertionError nor returns a coroutine that does.
 
     The last AssertionError is what the test fails with.
@@ -29,7 +28,7 @@ async def eventually(check, *, within_s):
         except AssertionError:
             if time.monotonic() > give_up_at:
                 raise
-        await asyncio.sleep(_POLL_S)
+        await asyncio.sleep(poll_s)
 
 
 def the_only(items):

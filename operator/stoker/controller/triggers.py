@@ -3,7 +3,7 @@
 A service is worth one when its generation, annotations, labels or deletion mark changed. Its status
 is ours: if our own status writes counted, every write would cause the next look, for ever.
 
-A child is always worth one. It carries the child name of its service as a label, which is not
+A child is always worth one, a moment later. It carries the child name of its service as a label, which is not
 always the service's own name (`api.names.child_name` shortens), so the names seen are kept. A child
 whose service has not been seen yet needs no look: the service's own event is still to come.
 """
@@ -16,6 +16,9 @@ from stoker.api.names import SERVICE_LABEL, child_name
 from stoker.controller.metrics import WATCH_EVENTS
 from stoker.controller.queue import Key, WorkQueue
 from stoker.core.model import JsonObject
+
+_SETTLE_S = 0.1
+"""A change of a Deployment comes as a handful of events, of its own and of its pods: one look at all."""
 
 
 class Triggers:
@@ -51,7 +54,7 @@ class Triggers:
         metadata = child["metadata"]
         address = (metadata["namespace"], metadata.get("labels", {}).get(SERVICE_LABEL, ""))
         if key := self._keys.get(address):
-            self._queue.add(key)
+            self._queue.add_after(key, _SETTLE_S)
 
     def unseen(self, services: Iterable[JsonObject]) -> frozenset[tuple[str, int]]:
         """Uid and generation of those listed services that the watch has not shown like this yet."""

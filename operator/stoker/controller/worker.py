@@ -66,35 +66,26 @@ class Worker:
         service = await self.client.get(resources.INFERENCE_SERVICES, namespace=key.namespace, name=key.name)
         if service is None:
             return None
-        selector = f"{names.SERVICE_LABEL}={names.child_name(key.name)}"
-        deployments, pods, services, budgets, accounts = await asyncio.gather(
-            *(
-                self.client.list(resource, namespace=key.namespace, label_selector=selector)
-                for resource in resources.CHILDREN
-            )
+        name = names.child_name(key.name)
+        selector = f"{names.SERVICE_LABEL}={name}"
+        deployments, pods, endpoint, budget, account = await asyncio.gather(
+            self.client.list(resources.DEPLOYMENTS, namespace=key.namespace, label_selector=selector),
+            self.client.list(resources.PODS, namespace=key.namespace, label_selector=selector),
+            # By name, as there is one of each: cheaper than a list, and it shows what somebody else
+            # made under the name that ours is to have.
+            self.client.get(resources.SERVICES, namespace=key.namespace, name=name),
+            self.client.get(resources.DISRUPTION_BUDGETS, namespace=key.namespace, name=name),
+            self.client.get(resources.SERVICE_ACCOUNTS, namespace=key.namespace, name=name),
         )
         return Observed(
             service=service,
             deployments=tuple(deployments),
             pods=tuple(pods),
-            services=await self._with_namesake(resources.SERVICES, services, key=key),
-            disruption_budgets=await self._with_namesake(resources.DISRUPTION_BUDGETS, budgets, key=key),
-            service_accounts=await self._with_namesake(resources.SERVICE_ACCOUNTS, accounts, key=key),
+            services=(endpoint,) if endpoint else (),
+            disruption_budgets=(budget,) if budget else (),
+            service_accounts=(account,) if account else (),
             reports=self.reports.known(key, pods),
         )
-
-    async def _with_namesake(
-        self, resource: resources.Resource, found: list[JsonObject], *, key: Key
-    ) -> tuple[JsonObject, ...]:
-        """What was found by label, and whatever else has the name that our child is to have.
-
-        Somebody else's object must be seen before it is taken over. At rest this reads nothing.
-        """
-        name = names.child_name(key.name)
-        if any(obj["metadata"]["name"] == name for obj in found):
-            return tuple(found)
-        namesake = await self.client.get(resource, namespace=key.namespace, name=name)
-        return (*found, namesake) if namesake else tuple(found)
 
     async def _execute(self, key: Key, actions: tuple[Action, ...]) -> KubeError | None:
         """Do the actions in their order; the error of the first that failed."""

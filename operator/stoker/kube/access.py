@@ -18,7 +18,9 @@ _SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
 async def load(kubeconfig: str | None) -> Configuration:
     """Credentials read anew; in a pod, the token file is read again every minute by the client."""
-    configuration = Configuration()
+    # Or aiohttp looks for proxies and passwords in two threads before each request. The proxy that
+    # a kubeconfig names is used all the same.
+    configuration = Configuration(client_session_kwargs={"trust_env": False})
     try:
         if path := kubeconfig or os.environ.get("KUBECONFIG"):
             await loaders.load_kube_config(path, client_configuration=configuration, persist_config=False)

@@ -17,9 +17,22 @@ def pod(service_name, namespace="demo"):
     return {"kind": "Pod", "metadata": {"namespace": namespace, "name": "p", "labels": labels}}
 
 
+class Clock:
+    def __init__(self):
+        self.now_s = 0.0
+
+    def __call__(self):
+        return self.now_s
+
+
 @pytest.fixture
-def queue():
-    return WorkQueue(clock=lambda: 0.0, spread=lambda: 0.0)
+def clock():
+    return Clock()
+
+
+@pytest.fixture
+def queue(clock):
+    return WorkQueue(clock=clock, spread=lambda: 0.0)
 
 
 @pytest.fixture
@@ -62,28 +75,44 @@ def test_a_changed_service_is_looked_at_unless_only_its_status_changed(triggers,
     assert taken(queue) == expected
 
 
-def test_a_child_leads_to_its_service_even_if_the_name_was_shortened(triggers, queue):
+def test_a_child_leads_to_its_service_even_if_the_name_was_shortened(triggers, queue, clock):
     name = "llama-3.1-8b"
     triggers.service(None, service(name))
     taken(queue)
     triggers.child(pod(name))
+    clock.now_s = 0.1
     assert taken(queue) == [f"demo/{name}"]
 
 
-def test_a_child_of_nobody_or_of_another_namespace_is_ignored(triggers, queue):
+def test_the_many_events_of_one_change_of_children_are_one_look(triggers, queue, clock):
+    triggers.service(None, service())
+    taken(queue)
+    for _ in range(5):
+        triggers.child(pod("chat"))
+        clock.now_s += 0.01
+    assert taken(queue) == []
+    clock.now_s = 0.1
+    assert taken(queue) == ["demo/chat"]
+    clock.now_s = 10
+    assert taken(queue) == []
+
+
+def test_a_child_of_nobody_or_of_another_namespace_is_ignored(triggers, queue, clock):
     triggers.service(None, service())
     taken(queue)
     triggers.child(pod("chat", namespace="other"))
     triggers.child(pod("unknown"))
     triggers.child({"kind": "Pod", "metadata": {"namespace": "demo", "name": "p"}})
+    clock.now_s = 10
     assert taken(queue) == []
 
 
-def test_a_deleted_service_is_looked_at_once_more_and_forgotten(triggers, queue):
+def test_a_deleted_service_is_looked_at_once_more_and_forgotten(triggers, queue, clock):
     triggers.service("ADDED", service())
     triggers.service("DELETED", service())
     assert taken(queue) == ["demo/chat"]
     triggers.child(pod("chat"))
+    clock.now_s = 10
     assert taken(queue) == []
     triggers.service("ADDED", service())
     assert taken(queue) == ["demo/chat"]
