@@ -17,7 +17,9 @@ from pathlib import Path
 
 from stoker_serving.termination import Failure, Fatal, Reason
 
-MIDDLEWARE = "stoker_serving.middleware.Admission"
+_MIDDLEWARE = "stoker_serving.middleware.Admission"
+_QUIET_FLAG = "--disable-access-log-for-endpoints"
+_QUIET_PATHS = "/health,/metrics"
 
 _NUMBER = re.compile(r"-\.?\d")
 _FIX = "Correct `engine.args` of the InferenceService."
@@ -60,6 +62,15 @@ def check(arguments: list[str], known: Known) -> None:
                 f"{known.engine} does not take {value!r} for {option}; it takes {', '.join(choices)}.",
                 _nearest(value, choices, "Did you mean"),
             )
+
+
+def added_to(arguments: list[str], known: Known | None) -> list[str]:
+    """What the supervisor adds to the user's arguments: its middleware, and no line in the engine's log for
+    each of its own questions, where the engine can be told so and the user does not say otherwise."""
+    added = ["--middleware", _MIDDLEWARE]
+    if known is not None and _QUIET_FLAG in known.flags and not value_of(arguments, _QUIET_FLAG):
+        added += [_QUIET_FLAG, _QUIET_PATHS]
+    return added
 
 
 def value_of(arguments: list[str], flag: str) -> list[str]:

@@ -46,11 +46,16 @@ _MEMORY_SIGNS = (
         r"CUDA out of memory|HIP out of memory|OutOfMemoryError"
         r"|No available memory for the cache blocks"
         r"|larger than the available KV cache memory"
-        r"|less than desired [GC]PU memory utilization",
+        r"|less than desired GPU memory utilization",
         Reason.OUT_OF_MEMORY,
         _LESS_MEMORY,
     ),
-    _sign(r"[Cc]an(?:'t|not) allocate memory|^MemoryError", Reason.OUT_OF_MEMORY, _MORE_HOST_MEMORY),
+    _sign(
+        r"[Cc]an(?:'t|not) allocate memory|^MemoryError"
+        r"|less than (?:requested memory for kv|desired CPU memory utilization)",
+        Reason.OUT_OF_MEMORY,
+        _MORE_HOST_MEMORY,
+    ),
 )
 
 _START_SIGNS = (

@@ -55,6 +55,7 @@ class Supervisor:
         self._shared = shared
         self._names = _served_names(arguments)
         self._engine = Engine(port=_port(arguments), api_key=_api_key(arguments))
+        self._known: engine_arguments.Known | None = None
         self._stop = asyncio.Event()
         self.instance = Instance(
             revision=settings.revision,
@@ -90,8 +91,8 @@ class Supervisor:
                 )
             )
         if self._settings.engine_arguments is not None:
-            known = engine_arguments.Known.load(self._settings.engine_arguments)
-            engine_arguments.check(self._arguments, known)
+            self._known = engine_arguments.Known.load(self._settings.engine_arguments)
+            engine_arguments.check(self._arguments, self._known)
         model = Path(_model(self._arguments))
         if model.is_relative_to(self._settings.weights):
             self.instance.weights = weights.verify(
@@ -132,18 +133,14 @@ class Supervisor:
     def _start(self, reaper: Reaper) -> EngineProcess:
         package_root = str(Path(__file__).parents[1])
         search_path = os.pathsep.join(filter(None, [package_root, os.environ.get("PYTHONPATH")]))
-        command = [
-            *self._settings.engine_command,
-            *self._arguments,
-            "--middleware",
-            engine_arguments.MIDDLEWARE,
-        ]
+        added = engine_arguments.added_to(self._arguments, self._known)
+        command = [*self._settings.engine_command, *self._arguments, *added]
         environment = os.environ | {
             PATH_VARIABLE: str(self._shared.path),
             "PYTHONPATH": search_path,
             "PYTHONUNBUFFERED": "1",
         }
-        log.info("engine: %s", " ".join(command))
+        log.info("engine: %s and %d arguments", " ".join(self._settings.engine_command), len(self._arguments))
         try:
             return EngineProcess(command, environment, reaper=reaper)
         except OSError as error:

@@ -107,6 +107,7 @@ def main():
     parser.add_argument("--model")
     parser.add_argument("--served-model-name", nargs="+")
     parser.add_argument("--port", type=int)
+    parser.add_argument("--api-key")
     parser.add_argument("--middleware", action="append", default=[])
     arguments = parser.parse_args()
     for line in SCRIPT.get("log", ()):

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stoker_serving.arguments import Known, check, value_of
+from stoker_serving.arguments import Known, added_to, check, value_of
 from stoker_serving.termination import Fatal, Reason
 
 KNOWN = Known(
@@ -128,3 +128,24 @@ def test_reads_the_list_of_the_image(tmp_path):
     path = tmp_path / "arguments.json"
     path.write_text(json.dumps({"engine": "vLLM 1", "flags": {"--dtype": ["auto"]}}))
     assert Known.load(path) == Known(engine="vLLM 1", flags={"--dtype": ("auto",)})
+
+
+QUIET = Known(engine="vLLM 1", flags={"--disable-access-log-for-endpoints": ()})
+
+
+@pytest.mark.parametrize(
+    ("arguments", "known", "quiet"),
+    [
+        pytest.param([], None, [], id="nothing known about the engine"),
+        pytest.param([], KNOWN, [], id="an engine without the flag"),
+        pytest.param(
+            [],
+            QUIET,
+            ["--disable-access-log-for-endpoints", "/health,/metrics"],
+            id="our questions make no lines",
+        ),
+        pytest.param(["--disable-access-log-for-endpoints", "/x"], QUIET, [], id="the user's word counts"),
+    ],
+)
+def test_what_the_supervisor_adds(arguments, known, quiet):
+    assert added_to(arguments, known) == ["--middleware", "stoker_serving.middleware.Admission", *quiet]

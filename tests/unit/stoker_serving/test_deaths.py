@@ -61,6 +61,8 @@ def test_class_and_words_of_a_failed_start(name, exit_code, reason, words):
         "utilization (0.92, 43.6 GiB). Decrease GPU memory utilization",
         "ValueError: Available memory on node 0 (3.1/23.0 GiB) on startup is less than desired CPU memory "
         "utilization (0.92, 21.1 GiB).",
+        "ValueError: Available memory on node 0 (0.14/1.76 GiB) on kv cache allocation is less than "
+        "requested memory for kv (1.0 GiB). Decrease --kv-cache-memory-bytes, VLLM_CPU_KVCACHE_SPACE",
         "MemoryError",
     ],
 )

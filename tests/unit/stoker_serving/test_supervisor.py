@@ -208,6 +208,14 @@ def test_an_engine_that_is_not_there_is_named(start_instance):
     assert "/no/such/engine can't be started" in instance.failure()["message"]
 
 
+def test_no_argument_is_logged_as_it_may_be_a_key(start_instance):
+    instance = start_instance(
+        arguments=("--model", "/m", "--served-model-name", "chat", "--api-key", "hunter2")
+    )
+    instance.wait_until_ready()
+    assert "hunter2" not in instance.output.read_text()
+
+
 def test_a_setting_that_is_no_number_is_named(start_instance):
     instance = start_instance(STOKER_DRAIN_SECONDS="soon")
     assert instance.exit_code() == 2
