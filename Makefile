@@ -78,6 +78,16 @@ images: install ## Build the images, and bring them to the nodes if a cluster is
 cluster-down: install ## End it and remove all that it made
 	$(BIN)/python -m e2e.cluster down
 
+CLUSTER ?= embedded
+REGISTRY ?= localhost
+.PHONY: demo
+demo: install ## A model applied with kubectl answers, on a real cluster (CLUSTER=current: on yours)
+	@$(BIN)/python -m e2e.demo --cluster $(CLUSTER) --registry $(REGISTRY)
+
+.PHONY: demo-down
+demo-down: install ## End the demo's cluster and remove all that it made
+	@$(BIN)/python -m e2e.cluster down --state /var/tmp/stoker/demo
+
 .PHONY: clean
 clean: ## Remove what the commands made in this checkout
 	rm -rf build $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

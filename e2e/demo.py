@@ -1,0 +1,140 @@
+"""`make demo`: from nothing to a chat answer of a model that was applied with kubectl.
+
+Each step prints what it does and how long it has taken so far. The cluster stays up afterwards, for
+you to look around; a second run takes what is there.
+"""
+
+import sys
+from pathlib import Path
+
+import click
+import yaml
+from rich.console import Console
+
+from e2e import chat, install, model_server, target
+from e2e.cluster import cluster, images, programs
+from e2e.cluster.command import wait_for
+from e2e.cluster.errors import ClusterError
+from e2e.cluster.progress import Progress
+from e2e.target import Target
+
+STATE = Path("/var/tmp/stoker/demo")
+NAMESPACE = "stoker-demo"
+EXAMPLE = install.ROOT / "examples" / "chat.yaml"
+SERVICE = yaml.safe_load(EXAMPLE.read_text())["metadata"]["name"]
+_EMBEDDED_STEPS, _COMMON_STEPS = 4, 5
+_READY_DEADLINE_S = 600
+_QUESTION = "What keeps an inference fleet warm?"
+
+console = Console(stderr=True, highlight=False)
+
+
+@click.command(help=__doc__)
+@click.option(
+    "--cluster",
+    "where",
+    type=click.Choice(["embedded", "current"]),
+    default="embedded",
+    show_default=True,
+    help="A Kubernetes that the demo builds and starts, or the one that kubectl talks to now.",
+)
+@click.option("--registry", default="localhost", show_default=True, help="Where that cluster has the images.")
+def main(where: str, registry: str) -> None:
+    """The steps, in order."""
+    if where == "embedded":
+        steps = Progress(total=_EMBEDDED_STEPS + _COMMON_STEPS)
+        on = _embedded(steps)
+    else:
+        if registry == "localhost":
+            raise ClusterError(
+                "a cluster of your own pulls its images: build them (docs/install.md), push them, and give "
+                "their place with `make demo CLUSTER=current REGISTRY=...`"
+            )
+        steps = Progress(total=_COMMON_STEPS)
+        on = target.current()
+
+    steps.step("helm install charts/stoker: the operator, two replicas")
+    install.install(on, registry=registry)
+    steps.step(f"a model server in namespace {NAMESPACE}, with a tiny Llama")
+    install.make_namespace(on, NAMESPACE)
+    model_server.start(on, namespace=NAMESPACE, certificates=STATE / "model-server")
+    steps.step(f"kubectl apply -f {EXAMPLE.relative_to(install.ROOT)}")
+    on.kubectl("apply", "-n", NAMESPACE, "-f", str(EXAMPLE))
+    steps.step("wait until it is Ready: weights, vLLM's start, a first token")
+    _wait_until_ready(on)
+    steps.step("a streamed chat request")
+    _converse(on)
+
+
+def _embedded(steps: Progress) -> Target:
+    """A cluster of one node on this machine, with the images on it."""
+    steps.step("build Kubernetes from its Go modules (about 10 minutes the first time, nothing later)")
+    programs.build()
+    steps.step("start a Kubernetes with one node")
+    layout = cluster.up(STATE, nodes=1)
+    steps.step("build the images (about 12 minutes the first time: vLLM for CPU is 5 GB)")
+    wanted = [images.find(name) for name in ("stoker", "file-server", "stoker-serving-cpu")]
+    images.build(wanted)
+    steps.step("bring the images to the node")
+    for image in wanted:
+        images.load(image.name, cluster.running_nodes(layout))
+    return target.embedded(layout.kubeconfig)
+
+
+def _wait_until_ready(on: Target) -> None:
+    """Show every change of the condition Ready until it is True for the spec that was applied."""
+    shown = ""
+
+    def missing() -> str | None:
+        nonlocal shown
+        service = on.get("infer", SERVICE, "-n", NAMESPACE)
+        status = service["status"]
+        ready = next((one for one in status.get("conditions", []) if one["type"] == "Ready"), None)
+        if ready is None:
+            return "the operator has not looked at it yet"
+        said = f"{ready['reason']}: {ready['message']}"
+        if said != shown:
+            console.print(f"    {status.get('ready', '0/0')}  {said}")
+            shown = said
+        current = status["observedGeneration"] == service["metadata"]["generation"]
+        return None if current and ready["status"] == "True" else said
+
+    wait_for(f"{SERVICE} to be Ready", missing, deadline_s=_READY_DEADLINE_S)
+
+
+def _converse(on: Target) -> None:
+    """Ask, print the answer as it streams, and say where to look next."""
+    console.print(f"\n[bold]you[/]    {_QUESTION}\n[bold]{SERVICE}[/]   ", end="")
+    with chat.port_forward(on, namespace=NAMESPACE, service=SERVICE) as port:
+        answer = chat.ask(
+            port,
+            model=SERVICE,
+            question=_QUESTION,
+            max_tokens=48,
+            show=lambda piece: console.print(piece, end="", markup=False),
+        )
+    status = on.get("infer", SERVICE, "-n", NAMESPACE)["status"]
+    kubectl = " ".join(str(word) for word in on.command())
+    console.print(
+        f"\n\n[dim](the weights are random: the words mean nothing, the path they took is real)[/]\n"
+        f"model version         {status['modelVersion']}\n"
+        f"time to first token   {answer.time_to_first_token_s * 1000:.0f} ms\n"
+        f"tokens                {answer.tokens} in {answer.total_s:.2f} s\n\n"
+        f"Look around:\n"
+        f"  {kubectl} get infer,pods -n {NAMESPACE}\n"
+        f"  {kubectl} describe infer {SERVICE} -n {NAMESPACE}\n"
+        f"  {kubectl} explain infer.spec.scaling\n"
+        f"Then: docs/serve.md. End it with `make demo-down`."
+    )
+
+
+if __name__ == "__main__":
+    try:
+        main(standalone_mode=False)
+    except ClusterError as error:
+        sys.exit(f"error: {error}")
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except click.Abort:
+        sys.exit(130)

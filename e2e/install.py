@@ -1,0 +1,44 @@
+"""Stoker on a cluster: the chart as a user installs it, and namespaces as a careful owner makes them."""
+
+from pathlib import Path
+
+from e2e.target import Target
+
+ROOT = Path(__file__).parents[1]
+RELEASE = "stoker"
+NAMESPACE = "stoker-system"
+_DEADLINE_S = 180
+
+
+def install(target: Target, *, registry: str, tag: str = "dev") -> None:
+    """Install or upgrade the chart with the images of this checkout, and wait until it is Ready.
+
+    The model server of the demo lies inside the cluster, so sources there are allowed.
+    """
+    make_namespace(target, NAMESPACE)
+    values = {
+        "image.registry": registry,
+        "image.repository": "stoker",
+        "image.tag": tag,
+        "servingImage.repository": "stoker-serving",
+        "servingImage.tag": tag,
+        "servingImageCpu.repository": "stoker-serving-cpu",
+        "servingImageCpu.tag": tag,
+        "sources.allowClusterInternal": "true",
+    }
+    settings = ",".join(f"{name}={value}" for name, value in values.items())
+    target.helm(
+        *("upgrade", "--install", RELEASE, str(ROOT / "charts" / "stoker")),
+        *("--namespace", NAMESPACE, "--set", settings, "--wait", f"--timeout={_DEADLINE_S}s"),
+        deadline_s=_DEADLINE_S + 30,
+    )
+
+
+def make_namespace(target: Target, name: str) -> None:
+    """A namespace in which only pods that pass Pod Security `restricted` may run."""
+    manifest = {
+        "apiVersion": "v1",
+        "kind": "Namespace",
+        "metadata": {"name": name, "labels": {"pod-security.kubernetes.io/enforce": "restricted"}},
+    }
+    target.kubectl("apply", "--server-side", "-f", "-", stdin=manifest)
