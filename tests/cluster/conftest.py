@@ -8,7 +8,8 @@ import uuid
 from pathlib import Path
 
 import pytest
-from e2e.cluster import cluster, control_plane, layout
+from e2e.cluster import cluster, command, control_plane, layout
+from e2e.cluster.errors import ClusterError
 
 _CRDS = Path(__file__).parents[2] / "crds"
 _DEADLINE_S = 60
@@ -22,10 +23,19 @@ def api_server(tmp_path_factory):
         up = cluster.up(state, nodes=0)
         if any(_CRDS.glob("*.yaml")):
             control_plane.kubectl(up, "apply", "--server-side", "-f", str(_CRDS))
-            control_plane.kubectl(up, "wait", "--for=condition=Established", "--timeout=30s", "crd", "--all")
+            command.wait_for("the CRDs", lambda: _not_established(up), deadline_s=30)
         yield up.kubeconfig
     finally:
         cluster.down(state)
+
+
+def _not_established(up):
+    # kubectl itself fails at once on a CRD that has no conditions yet.
+    try:
+        control_plane.kubectl(up, "wait", "--for=condition=Established", "--timeout=5s", "crd", "--all")
+    except ClusterError as error:
+        return str(error)
+    return None
 
 
 @pytest.fixture(scope="session")

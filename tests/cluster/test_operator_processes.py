@@ -1,10 +1,16 @@
 """Operators that come and go: restart, two of them, a killed leader, one namespace only, many strangers."""
 
+import asyncio
 import json
+import os
+import signal
 import time
 import uuid
+from pathlib import Path
 
 import pytest
+from e2e.cluster import cluster, control_plane, layout
+from e2e.cluster.processes import Processes
 from tests.cluster.operator_process import restricted_kubeconfig, start_operator
 from tests.cluster.world import World, eventually, the_only
 
@@ -13,6 +19,9 @@ from stoker.kube.client import Client
 from stoker.kube.resources import DEPLOYMENTS, INFERENCE_SERVICES, LEASES
 
 TAKEOVER_S = 20
+OUTAGE_S = 6
+"""Shorter than the 10 s after which a leader that cannot renew its Lease gives up."""
+CRDS = Path(__file__).parents[2] / "crds"
 SERVICES = ("a", "b", "c")
 MIB = 1024 * 1024
 
@@ -157,6 +166,58 @@ async def test_an_operator_for_one_namespace_leaves_the_others_alone(world, star
     assert await other.list(DEPLOYMENTS) == []
     assert "is forbidden: User" not in operator.log.read_text()
     kubectl("delete", "namespace", other.namespace, "--wait=false")
+
+
+async def test_an_operator_without_permissions_ends_and_says_what_to_do(api_server, kubectl, tmp_path, home):
+    kubeconfig = restricted_kubeconfig(api_server, kubectl, tmp_path, namespace=home, watched=home)
+    operator = start_operator(kubeconfig, tmp_path, namespace=home, name="everywhere")
+    assert operator.process.wait(30) == 1
+    told = operator.log.read_text()
+    assert "listing inferenceservices in all namespaces" in told
+    assert "Bind the operator's ClusterRole to it" in told
+
+
+async def test_an_operator_waits_for_its_kind(tmp_path):
+    state = tmp_path / "bare"
+    try:
+        bare = cluster.up(state, nodes=0)
+        operator = start_operator(bare.kubeconfig, tmp_path, namespace="default", name="early")
+
+        async def waits():
+            assert "waiting for the CustomResourceDefinition" in operator.log.read_text()
+
+        await eventually(waits, within_s=30)
+        assert operator.get("/healthz")[0] == 200
+        assert operator.get("/readyz")[0] == 503
+        control_plane.kubectl(bare, "apply", "--server-side", "-f", str(CRDS))
+        operator.wait_until_ready()
+        async with Client(await access.load(str(bare.kubeconfig))) as client:
+            world = World(client=client, namespace="default")
+            await world.apply()
+            await world.settled()
+        assert operator.terminate() == 0
+    finally:
+        cluster.down(state)
+
+
+async def test_a_short_outage_of_the_api_server_costs_no_restart(world, start, api_server):
+    operator = start("first")
+    await world.apply()
+    await world.settled()
+    server = Processes(state=layout.load(api_server.parent).state).get("kube-apiserver")
+    os.kill(server.pid, signal.SIGSTOP)
+    try:
+        await asyncio.sleep(OUTAGE_S)
+    finally:
+        os.kill(server.pid, signal.SIGCONT)
+    await world.apply(replicas=2)
+
+    async def edited():
+        assert the_only(await world.deployments())["spec"]["replicas"] == 2
+
+    await eventually(edited, within_s=20)
+    assert operator.process.poll() is None
+    assert operator.leads()
 
 
 async def test_memory_does_not_follow_objects_that_are_not_ours(world, start, kubectl, namespace):

@@ -15,7 +15,7 @@ import random
 import signal
 import time
 import zlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from datetime import UTC, datetime
 
 import aiohttp
@@ -92,16 +92,14 @@ class Operator:
             watches = asyncio.create_task(self._watches(), name="watches")
             try:
                 await self._first_end({lease, resync, watches, *workers})
-                await self._drain(workers)
+                await self._drain(workers, lease=lease)
             finally:
                 # Whatever the reason, nothing of ours goes on while kopf takes its time to stop.
-                for part in (lease, resync, *workers):
-                    part.cancel()
+                await _cancel(lease, resync, *workers)
                 self._reports.close()
                 self._stop_kopf.set()
                 await asyncio.wait({watches}, timeout=_KOPF_STOP_S)
-                watches.cancel()
-                await asyncio.gather(lease, resync, watches, *workers, return_exceptions=True)
+                await _cancel(watches)
 
     async def _first_end(self, parts: set[asyncio.Task[None]]) -> None:
         """Wait for the order to stop; raise if a part ends before it."""
@@ -115,18 +113,20 @@ class Operator:
         finally:
             stopped.cancel()
 
-    async def _drain(self, workers: list[asyncio.Task[None]]) -> None:
+    async def _drain(self, workers: list[asyncio.Task[None]], *, lease: asyncio.Task[None]) -> None:
         """Let what is under way finish, then let the next replica lead."""
         _log.info("stopping")
         self._queue.close()
         if not self._lease.held.is_set():
             return
-        _, busy = await asyncio.wait(workers, timeout=_DRAIN_S)
-        if busy:
-            _log.warning("stopping in the middle of a reconcile", extra={"workers": len(busy)})
-            for worker in busy:
-                worker.cancel()
-            await asyncio.wait(busy)
+        finished = asyncio.create_task(_end_of(workers))
+        await asyncio.wait({finished, lease}, timeout=_DRAIN_S, return_when=asyncio.FIRST_COMPLETED)
+        if lease.done():
+            lease.result()
+        if not finished.done():
+            _log.warning("stopping in the middle of a reconcile")
+        # Nothing writes, and nothing renews the Lease, when it is given back.
+        await _cancel(*workers, lease)
         try:
             await self._lease.release()
         except KubeError as error:
@@ -236,6 +236,17 @@ class Operator:
             yield
         finally:
             await runner.cleanup()
+
+
+async def _end_of(tasks: Iterable[asyncio.Task[None]]) -> None:
+    await asyncio.wait(tasks)
+
+
+async def _cancel(*tasks: asyncio.Task[None]) -> None:
+    """Have the tasks end now; what they ended with was dealt with, or no longer matters."""
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
 
 
 def _phase(key: Key) -> float:

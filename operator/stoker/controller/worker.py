@@ -49,6 +49,7 @@ class Worker:
             # Its children go by owner reference; nothing is left for us to do.
             self.reports.forget(key)
             return None
+        answers_s = self.reports.refresh(key, observed.pods)
         plan = reconcile(observed, config=self.config, now=self.now())
         failed = await self._execute(key, plan.actions)
         status, events = plan.status, plan.events
@@ -59,8 +60,7 @@ class Worker:
         await self.recorder.record(observed.service, events)
         if failed is not None:
             raise failed
-        again_s = (plan.requeue_after_s, self.reports.refresh(key, observed.pods))
-        return min((s for s in again_s if s is not None), default=None)
+        return min((s for s in (plan.requeue_after_s, answers_s) if s is not None), default=None)
 
     async def _observe(self, key: Key) -> Observed | None:
         service = await self.client.get(resources.INFERENCE_SERVICES, namespace=key.namespace, name=key.name)

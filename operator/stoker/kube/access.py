@@ -6,6 +6,7 @@ kopf logs in through here too (`controller/handlers.py`), so that there is one w
 """
 
 import os
+import time
 from pathlib import Path
 
 from kubernetes.aio import config as loaders
@@ -13,17 +14,19 @@ from kubernetes.aio.client import Configuration
 
 from stoker.kube.errors import FatalError
 
+_TOKEN_AGE_S = 60.0
+"""As long as the client trusts a service account's token file."""
 _SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
 
 async def load(kubeconfig: str | None) -> Configuration:
-    """Credentials read anew; in a pod, the token file is read again every minute by the client."""
+    """Address and credentials. The token is read again every minute, as it is replaced before it expires."""
     # Or aiohttp looks for proxies and passwords in two threads before each request. The proxy that
     # a kubeconfig names is used all the same.
     configuration = Configuration(client_session_kwargs={"trust_env": False})
     try:
         if path := kubeconfig or os.environ.get("KUBECONFIG"):
-            await loaders.load_kube_config(path, client_configuration=configuration, persist_config=False)
+            await _read_kubeconfig(path, configuration)
         else:
             loaders.load_incluster_config(configuration)
     except (loaders.ConfigException, OSError) as error:
@@ -31,6 +34,20 @@ async def load(kubeconfig: str | None) -> Configuration:
             "looking for the cluster", f"{error} Run in a pod, or name a kubeconfig with --kubeconfig."
         ) from error
     return configuration
+
+
+async def _read_kubeconfig(path: str, configuration: Configuration) -> None:
+    """Read it now, and again before a request when the token in it may be another one by then."""
+    read_at_s = time.monotonic()
+
+    async def renew(configuration: Configuration) -> None:
+        nonlocal read_at_s
+        if time.monotonic() - read_at_s >= _TOKEN_AGE_S:
+            read_at_s = time.monotonic()
+            await loaders.load_kube_config(path, client_configuration=configuration, persist_config=False)
+
+    await loaders.load_kube_config(path, client_configuration=configuration, persist_config=False)
+    configuration.refresh_api_key_hook = renew  # type: ignore[assignment]  # the library's guess is None
 
 
 def pod_namespace() -> str | None:

@@ -1,3 +1,5 @@
+from pathlib import Path
+
 import pytest
 import yaml
 
@@ -32,6 +34,19 @@ async def test_a_named_kubeconfig_says_where_and_who(kubeconfig):
 async def test_the_environment_may_name_it(kubeconfig, monkeypatch):
     monkeypatch.setenv("KUBECONFIG", kubeconfig)
     assert (await access.load("")).host == "http://127.0.0.1:6443"
+
+
+def replace_token(kubeconfig):
+    path = Path(kubeconfig)
+    path.write_text(path.read_text().replace("secret", "new"))
+
+
+async def test_a_token_that_was_replaced_is_noticed(kubeconfig, monkeypatch):
+    configuration = await access.load(kubeconfig)
+    replace_token(kubeconfig)
+    assert await configuration.get_api_key_with_prefix("BearerToken") == "Bearer secret"
+    monkeypatch.setattr(access, "_TOKEN_AGE_S", 0.0)
+    assert await configuration.get_api_key_with_prefix("BearerToken") == "Bearer new"
 
 
 @pytest.mark.parametrize(
