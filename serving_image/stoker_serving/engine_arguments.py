@@ -24,6 +24,11 @@ def main() -> None:
     """Writes the list to standard output."""
     # Imported here and by name: only the image has vLLM, and only its build runs this.
     vllm = importlib.import_module("vllm")
+    platform = importlib.import_module("vllm.platforms").current_platform
+    if not platform.device_type:
+        # The machine that builds the GPU image has no accelerator, and then vLLM makes no parser at all. It
+        # only wants a name, which it offers as a value of `--mm-processor-device`.
+        platform.device_type = "cuda"
     launchers = importlib.import_module("vllm.entrypoints.launchers.cli_args")
     parsers = importlib.import_module("vllm.utils.argparse_utils")
     parser = launchers.make_arg_parser(parsers.FlexibleArgumentParser())
