@@ -145,7 +145,7 @@ def _checked_digest(sha256: str | None) -> str | None:
         raise FetchError(
             TerminationClass.WEIGHTS_CORRUPT,
             f"{sha256!r} is not a digest",
-            fix="Write `model.sha256` as `sha256:` and 64 hexadecimal digits.",
+            fix="Write `model.sha256` as 64 hexadecimal digits.",
         )
     return sha256
 

@@ -30,8 +30,9 @@ def test_says_the_class_the_sentence_and_the_advice():
     }
 
 
-@given(st.text(st.characters(exclude_categories=("Cs",)), max_size=6000))
-def test_what_kubernetes_keeps_is_always_a_whole_object(tmp_path_factory, message):
+@given(st.text(st.characters(exclude_categories=("Cs",)), max_size=50), st.integers(1, 400))
+def test_what_kubernetes_keeps_is_always_a_whole_object(tmp_path_factory, text, times):
+    message = text * times
     path = tmp_path_factory.mktemp("termination") / "log"
     error = FetchError(TerminationClass.WEIGHTS_CORRUPT, message)
     termination.write(termination.failure(error), path)

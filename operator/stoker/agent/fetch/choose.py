@@ -6,7 +6,6 @@ from stoker.agent.fetch import WeightsSource
 from stoker.agent.fetch.credentials import Credentials
 from stoker.agent.fetch.errors import FetchError
 from stoker.agent.fetch.guard import AddressGuard
-from stoker.agent.fetch.hf import DEFAULT_ENDPOINT, HuggingFaceSource
 from stoker.agent.fetch.http import ARCHIVE_ENDINGS, HttpArchiveSource, HttpFolderSource
 from stoker.agent.fetch.object_store import ObjectStoreSource
 from stoker.agent.fetch.transport import HttpClient
@@ -24,6 +23,9 @@ def open_source(
     """The fetcher for a source that is downloaded; raises `FetchError` if there is none."""
     match source.scheme:
         case Scheme.HF:
+            # Half a second of imports, which the start of a pod with another source shall not pay.
+            from stoker.agent.fetch.hf import DEFAULT_ENDPOINT, HuggingFaceSource
+
             client = _client(_bearer(credentials.get("HF_TOKEN")), credentials, guard, idle_s)
             endpoint = credentials.get("HF_ENDPOINT") or DEFAULT_ENDPOINT
             return HuggingFaceSource(source, revision=revision, endpoint=endpoint, client=client)

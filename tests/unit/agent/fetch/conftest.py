@@ -39,7 +39,7 @@ def fetch_uri(place, ca_file):
         wish = Wish(uri=uri, revision=revision, sha256=sha256)
         progress = Progress(say=said.append, every_s=0.05)
         try:
-            manifest = await fetch(fetcher, wish=wish, place=place, limits=QUICK, progress=progress)
+            manifest = await fetch(fetcher, wish=wish, place=place, limits=limits, progress=progress)
         finally:
             await fetcher.close()
         return SimpleNamespace(manifest=manifest, said=said, wish=wish)

@@ -9,13 +9,14 @@ from hypothesis import strategies as st
 from tests.unit.web_server import Fault
 
 from stoker.agent.fetch import disk
-from stoker.agent.fetch.download import Wish, present
+from stoker.agent.fetch.download import Limits, Wish, present
 from stoker.agent.fetch.errors import FetchError, without_queries
 from stoker.agent.fetch.progress import progress_line
 from stoker.agent.fetch.retry import Retry, wait_s
 from stoker.api.reasons import TerminationClass
 
 MIB = 1024 * 1024
+ONE_BY_ONE = Limits(parallel_files=1, retry=Retry(attempts=3, first_wait_s=0.01))
 FILES = {"config.json": b"{}", "model.safetensors": os.urandom(MIB)}
 
 
@@ -46,7 +47,7 @@ async def test_a_model_of_another_source_is_replaced(web, folder, fetch_uri, con
 async def test_whole_files_of_a_failed_run_are_not_fetched_again(web, folder, fetch_uri, content):
     web.fail("GET /m/model.safetensors", Fault(drop_after=300_000), *[Fault(status=500)] * 2)
     with pytest.raises(FetchError):
-        await fetch_uri(folder)
+        await fetch_uri(folder, limits=ONE_BY_ONE)
     await fetch_uri(folder)
     assert content() == FILES
     assert web.ranges("/m/config.json") == [None]
@@ -75,6 +76,34 @@ async def test_a_partial_file_with_wrong_bytes_is_found_out_and_fetched_anew(
     await fetch_uri(folder)
     assert content() == FILES
     assert web.ranges("/m/model.safetensors")[-2:] == ["bytes=300000-", None]
+
+
+async def test_a_whole_file_that_went_bad_since_is_fetched_anew(web, folder, fetch_uri, content, place):
+    web.fail("GET /m/model.safetensors", *[Fault(status=500)] * 3)
+    with pytest.raises(FetchError):
+        await fetch_uri(folder, limits=ONE_BY_ONE)
+    (place.folder.parent / ".model.partial" / "files" / "config.json").write_bytes(b"{]")
+    await fetch_uri(folder)
+    assert content() == FILES
+    assert web.ranges("/m/config.json") == [None, None]
+
+
+async def test_a_partial_file_that_is_too_long_is_fetched_anew(web, folder, fetch_uri, content, place):
+    web.fail("GET /m/model.safetensors", Fault(drop_after=300_000), *[Fault(status=500)] * 2)
+    with pytest.raises(FetchError):
+        await fetch_uri(folder)
+    (place.folder.parent / ".model.partial" / "parts" / "model.safetensors").write_bytes(bytes(2 * MIB))
+    await fetch_uri(folder)
+    assert content() == FILES
+    assert web.ranges("/m/model.safetensors")[-1] is None
+
+
+async def test_a_source_that_sends_more_than_it_listed_cannot_fill_the_disk(web, folder, fetch_uri):
+    web.fail("HEAD /m/model.safetensors", Fault(claim_bytes=1000))
+    web.fail("GET /m/model.safetensors", Fault(no_length=True))
+    with pytest.raises(FetchError, match="was listed with 1000 bytes, and more came") as corrupt:
+        await fetch_uri(folder)
+    assert corrupt.value.reason is TerminationClass.WEIGHTS_CORRUPT
 
 
 async def test_killed_between_the_rename_and_the_manifest_nothing_is_fetched_again(
