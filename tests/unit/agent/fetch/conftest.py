@@ -25,7 +25,9 @@ def place(tmp_path):
 def fetch_uri(place, ca_file):
     """Fetch a URI as `stoker fetch --allow-cluster-internal` does, with short waits between attempts."""
 
-    async def run(uri, *, revision="", sha256=None, secrets=None, guard=None, idle_s=5.0, ca_file=ca_file):
+    async def run(
+        uri, *, revision="", sha256=None, secrets=None, guard=None, idle_s=5.0, ca_file=ca_file, limits=QUICK
+    ):
         said = []
         source = parse_source(uri, allow_cluster_internal=True)
         assert isinstance(source, Source), source
