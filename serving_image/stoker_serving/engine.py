@@ -6,6 +6,7 @@ a log that nobody reads holds up the engine, as it would without us, and never t
 
 import asyncio
 import contextlib
+import ctypes
 import os
 import signal
 import subprocess
@@ -19,6 +20,8 @@ from stoker_serving.reaper import Reaper
 
 _READ_BYTES = 65536
 _LAST_OUTPUT_S = 2.0
+_LIBC = ctypes.CDLL(None)
+_PR_SET_PDEATHSIG = 1
 _MEMORY_COUNTERS = (
     Path("/sys/fs/cgroup/memory.events"),  # cgroup v2
     Path("/sys/fs/cgroup/memory/memory.oom_control"),  # cgroup v1
@@ -41,6 +44,7 @@ class EngineProcess:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             start_new_session=True,
+            preexec_fn=_end_with_parent,
         )
         self.exit_code = reaper.watch(self._child.pid)
         self._copier = threading.Thread(
@@ -75,6 +79,11 @@ class EngineProcess:
         await asyncio.to_thread(self._copier.join, _LAST_OUTPUT_S)
         await asyncio.sleep(0)  # the copies that the thread has queued
         self._buried = True
+
+
+def _end_with_parent() -> None:
+    """The kernel kills the engine when the supervisor is killed, as in a container all go with PID 1."""
+    _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def kills_for_memory(counters: Sequence[Path] = _MEMORY_COUNTERS) -> int:

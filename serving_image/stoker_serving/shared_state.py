@@ -5,6 +5,9 @@ asked over a socket: each process writes its numbers into a page of shared memor
 reads them whenever it likes. The other way, one word says that new requests are refused, and it holds
 from the next request on.
 
+The page is anonymous memory, opened by its path under `/proc`: it needs no folder, and a process that is
+killed leaves nothing behind.
+
 Every number is one aligned 64-bit word with one writer, so a reader never sees half of one. Times are
 nanoseconds of the monotonic clock, which all processes of a machine share.
 
@@ -38,15 +41,19 @@ class SharedState:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self._memory: int | None = None
         with path.open("r+b") as file:
             self._map = mmap.mmap(file.fileno(), _SIZE_BYTES)
         self._words = memoryview(self._map).cast("Q")
 
     @classmethod
-    def create(cls, path: Path, *, max_requests: int | None = None) -> "SharedState":
-        """Makes an empty page at `path`; `max_requests` is the most in flight at once."""
-        path.write_bytes(bytes(_SIZE_BYTES))
-        state = cls(path)
+    def create(cls, *, max_requests: int | None = None) -> "SharedState":
+        """Makes an empty page, which other processes open by its `path` until this one closes it;
+        `max_requests` is the most in flight at once."""
+        memory = os.memfd_create("stoker-state")
+        os.ftruncate(memory, _SIZE_BYTES)
+        state = cls(Path(f"/proc/{os.getpid()}/fd/{memory}"))
+        state._memory = memory
         state._words[_LIMIT] = max_requests or 0
         return state
 
@@ -54,6 +61,8 @@ class SharedState:
         """Gives the memory back; the object is of no use afterwards."""
         self._words.release()
         self._map.close()
+        if self._memory is not None:
+            os.close(self._memory)
 
     @property
     def max_requests(self) -> int | None:

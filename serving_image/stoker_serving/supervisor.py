@@ -17,7 +17,6 @@ import logging
 import os
 import signal
 import sys
-import tempfile
 import time
 from pathlib import Path
 from typing import Any
@@ -43,7 +42,6 @@ _STOP_PATIENCE_S = 10.0
 _EXIT_CODES = {Reason.BAD_ARGUMENTS: 2, Reason.OUT_OF_MEMORY: 137}
 _STOPPED_EARLY = 128 + signal.SIGTERM
 _DEFAULT_PORT = 8000
-_SHARED_MEMORY = "/dev/shm"  # noqa: S108 (a folder of our own is made in it)
 
 
 class Supervisor:
@@ -207,12 +205,7 @@ def main() -> int:
             fix="Correct `engine.env` of the InferenceService.",
         )
         return _fail(failure, Settings.termination_log_of(os.environ))
-    with (
-        tempfile.TemporaryDirectory(prefix="stoker-", dir=_SHARED_MEMORY) as folder,
-        contextlib.closing(
-            SharedState.create(Path(folder) / "state", max_requests=settings.max_requests)
-        ) as shared,
-    ):
+    with contextlib.closing(SharedState.create(max_requests=settings.max_requests)) as shared:
         return asyncio.run(_supervise(settings, sys.argv[1:], shared))
 
 

@@ -11,8 +11,8 @@ from stoker_serving.weights import Weights
 
 
 @pytest.fixture
-def instance(tmp_path):
-    shared = SharedState.create(tmp_path / "state")
+def instance():
+    shared = SharedState.create()
     yield Instance(revision="chat-1", shared=shared, liveness=Liveness(stuck_s=1.0, now_s=0.0))
     shared.close()
 

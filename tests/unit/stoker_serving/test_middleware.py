@@ -8,8 +8,8 @@ from stoker_serving.shared_state import PATH_VARIABLE, SharedState
 
 
 @pytest.fixture
-def state(tmp_path, monkeypatch, request):
-    state = SharedState.create(tmp_path / "state", max_requests=getattr(request, "param", None))
+def state(monkeypatch, request):
+    state = SharedState.create(max_requests=getattr(request, "param", None))
     monkeypatch.setenv(PATH_VARIABLE, str(state.path))
     yield state
     state.close()

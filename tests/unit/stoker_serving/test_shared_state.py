@@ -7,8 +7,8 @@ from stoker_serving.shared_state import SharedState
 
 
 @pytest.fixture
-def state(tmp_path):
-    state = SharedState.create(tmp_path / "state")
+def state():
+    state = SharedState.create()
     yield state
     state.close()
 

@@ -247,6 +247,26 @@ def test_nothing_outlives_an_instance(start_instance):
         os.kill(engine, 0)
 
 
+def test_an_engine_does_not_outlive_a_killed_supervisor(start_instance):
+    instance = start_instance()
+    instance.wait_until_ready()
+    engine = Path(f"/proc/{_children(instance.process.pid)[0]}/stat")
+    instance.process.kill()
+    instance.process.wait()
+    deadline_s = time.monotonic() + 10
+    while _runs(engine) and time.monotonic() < deadline_s:
+        time.sleep(0.02)
+    assert not _runs(engine)
+
+
+def _runs(stat):
+    """Whether a process runs; a zombie that nobody has collected yet does not."""
+    try:
+        return stat.read_text().rpartition(")")[2].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
 def _children(pid):
     with contextlib.suppress(FileNotFoundError):
         return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
