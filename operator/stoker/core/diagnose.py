@@ -61,6 +61,8 @@ class Problem:
     """Class of the problem."""
     cause: str
     fix: str
+    node: str | None = None
+    """Node that the pod is on, if it is on one."""
 
     @property
     def verdict(self) -> Verdict:
@@ -70,7 +72,8 @@ class Problem:
     @property
     def sentence(self) -> str:
         """The problem as one sentence for a person."""
-        return f"{self.subject}: {self.reason.value}: {self.cause.rstrip('.')}. {self.fix}"
+        where = f"{self.subject} on {self.node}" if self.node else self.subject
+        return f"{where}: {self.reason.value}: {self.cause.rstrip('.')}. {self.fix}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,10 +130,13 @@ def _pod_problem(pod: JsonObject) -> Problem | None:
     if found is None:
         return None
     reason, cause, fix = found
-    node = pod.get("spec", {}).get("nodeName")
-    where = f" (on node {node})" if node else ""
     return Problem(
-        subject=pod_readings.name_of(pod), revision=revision, reason=reason, cause=f"{cause}{where}", fix=fix
+        subject=pod_readings.name_of(pod),
+        revision=revision,
+        reason=reason,
+        cause=cause,
+        fix=fix,
+        node=pod.get("spec", {}).get("nodeName"),
     )
 
 

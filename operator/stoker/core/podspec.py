@@ -113,7 +113,7 @@ def _weights_container(spec: InferenceServiceSpec, source: Source, *, config: Co
         # The mounted copy is optional so that a Secret that is missing shows as the container's
         # own error, from `envFrom`, and not only in an event of the kubelet.
         container["envFrom"] = [{"secretRef": {"name": model.credentials_secret}}]
-        mounts.append({"name": "weights-credentials", "mountPath": _CREDENTIALS_PATH, "readOnly": True})
+        mounts.append({"name": "credentials", "mountPath": _CREDENTIALS_PATH, "readOnly": True})
     return _contained({**container, "volumeMounts": mounts}, config=config)
 
 
@@ -181,7 +181,7 @@ def _probe(path: str, *, period_s: int, failures: int) -> JsonObject:
 def _weights_mounts(source: Source, *, read_only: bool) -> list[JsonObject]:
     mounts: list[JsonObject] = [{"name": "weights", "mountPath": names.WEIGHTS_PATH, "readOnly": read_only}]
     if source.scheme is Scheme.PVC:
-        mount = {"name": "weights-claim", "mountPath": MODEL_PATH, "subPath": source.path, "readOnly": True}
+        mount = {"name": "model", "mountPath": MODEL_PATH, "subPath": source.path, "readOnly": True}
         mounts.append(_filled(mount))
     return mounts
 
@@ -196,14 +196,14 @@ def _volumes(spec: InferenceServiceSpec, source: Source) -> list[JsonObject]:
     ]
     if source.scheme is Scheme.PVC:
         claim = {"claimName": source.authority, "readOnly": True}
-        volumes.append({"name": "weights-claim", "persistentVolumeClaim": claim})
+        volumes.append({"name": "model", "persistentVolumeClaim": claim})
     if spec.model.credentials_secret:
         secret = {
             "secretName": spec.model.credentials_secret,
             "defaultMode": _READ_BY_GROUP,
             "optional": True,
         }
-        volumes.append({"name": "weights-credentials", "secret": secret})
+        volumes.append({"name": "credentials", "secret": secret})
     return volumes
 
 

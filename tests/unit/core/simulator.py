@@ -10,9 +10,12 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from stoker.api import names
+from stoker.api.spec import InferenceServiceSpec
+from stoker.core.conditions import find
 from stoker.core.config import Config
 from stoker.core.model import Apply, InstanceReport, Observed
 from stoker.core.reconcile import reconcile
+from stoker.core.revision import name_revision
 
 CONFIG = Config(
     stoker_image="stoker:1", serving_image="stoker-serving:1", serving_image_cpu="stoker-serving-cpu:1"
@@ -47,6 +50,8 @@ class Cluster:
         self.reports = {}
         self.never_ready = set()
         """Revisions whose pods do not become Ready."""
+        self.without_progress = set()
+        """Revisions whose Deployment has passed its progress deadline."""
         self.silent = set()
         """Revisions whose pods do not answer on their probe port."""
         self.plans = []
@@ -64,9 +69,18 @@ class Cluster:
         (service,) = self._of_kind("Service").values()
         return service["spec"]["selector"][names.REVISION_LABEL]
 
+    @property
+    def wanted(self):
+        """Name of the revision that the spec asks for."""
+        spec = InferenceServiceSpec.model_validate(self.service["spec"])
+        return name_revision(spec, service_name=self.service["metadata"]["name"])
+
     def condition(self, type_):
-        found = [condition for condition in self.status["conditions"] if condition["type"] == type_]
-        return (found[0]["status"], found[0]["reason"]) if found else None
+        found = find(self.status["conditions"], type_)
+        return (found["status"], found["reason"]) if found else None
+
+    def message(self, type_):
+        return find(self.status["conditions"], type_)["message"]
 
     def edit(self, **fields):
         """The user applies another spec."""
@@ -138,9 +152,7 @@ class Cluster:
             if self.pods[pod]["metadata"]["labels"][names.REVISION_LABEL] not in self.deployments:
                 self._remove(pod)
         for name, deployment in self.deployments.items():
-            mine = [
-                pod for pod in self.pods.values() if pod["metadata"]["labels"][names.REVISION_LABEL] == name
-            ]
+            mine = [self.pods[pod] for pod in self.pods if pod.startswith(f"{name}-")]
             ready = sum(pod["status"]["conditions"][1]["status"] == "True" for pod in mine)
             deployment["status"] = {
                 "observedGeneration": deployment["metadata"]["generation"],
@@ -148,6 +160,7 @@ class Cluster:
                 "updatedReplicas": len(mine),
                 "readyReplicas": ready,
                 "availableReplicas": ready,
+                "conditions": [{"type": "Progressing", "status": str(name not in self.without_progress)}],
             }
 
     def fail(self, pod, *, container="engine", terminated, waiting="CrashLoopBackOff"):

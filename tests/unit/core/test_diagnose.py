@@ -50,9 +50,8 @@ CRASH_LOOP = waiting("CrashLoopBackOff", "back-off 5m0s restarting failed contai
             "OutOfMemory",
             Verdict.CRASHING,
             [
-                "chat-1: OutOfMemory",
                 "exit code 137, 4 restarts",
-                "on node node-1",
+                "chat-1 on node-1",
                 "contextLength",
             ],
             id="killed by the kernel for its memory",

@@ -120,7 +120,7 @@ def test_the_fetcher_is_told_all_that_it_must_know():
         *("--sha256", "0" * 64, "--adapter", "a=hf://x/y"),
     ]
     assert weights(template)["envFrom"] == [{"secretRef": {"name": "token"}}]
-    mount = {"name": "weights-credentials", "mountPath": "/credentials", "readOnly": True}
+    mount = {"name": "credentials", "mountPath": "/credentials", "readOnly": True}
     assert mount in weights(template)["volumeMounts"]
     assert "envFrom" not in engine(template)
     assert mount not in engine(template)["volumeMounts"]
@@ -137,11 +137,11 @@ def test_sources_inside_the_cluster_are_allowed_by_the_operator_only():
 )
 def test_a_claim_is_mounted_read_only_where_weights_are_looked_for(uri, sub_path):
     template = build(model={"uri": uri})
-    mount = {"name": "weights-claim", "mountPath": "/weights/model", "readOnly": True} | sub_path
+    mount = {"name": "model", "mountPath": "/weights/model", "readOnly": True} | sub_path
     assert mount in weights(template)["volumeMounts"]
     assert mount in engine(template)["volumeMounts"]
     claim = {"claimName": "models", "readOnly": True}
-    assert named(template["spec"]["volumes"], "weights-claim")["persistentVolumeClaim"] == claim
+    assert named(template["spec"]["volumes"], "model")["persistentVolumeClaim"] == claim
 
 
 @pytest.mark.parametrize(
