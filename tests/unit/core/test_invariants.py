@@ -10,7 +10,8 @@ from tests.unit.core.simulator import Cluster, a_report, a_service, a_spec
 from stoker.api import names
 
 IMAGES = st.sampled_from(["a:1", "b:1", "c:1", "never-ready:1", "silent:1"])
-REPLICAS = st.integers(0, 3)
+LOOKS = st.lists(st.sampled_from([0, 1, 10]), max_size=4)
+"""Seconds to wait before each look."""
 
 
 class Edits(RuleBasedStateMachine):
@@ -21,35 +22,29 @@ class Edits(RuleBasedStateMachine):
         self.cluster = Cluster(a_service(a_spec(replicas=replicas, engine={"image": "a:1"})))
         self.cluster.settle()
 
-    @rule(image=IMAGES)
-    def change_what_runs(self, image):
+    @rule(image=IMAGES, looks=LOOKS)
+    def change_what_runs(self, image, looks):
         """An edit that needs new pods; the name of the image says how they will do."""
         self.cluster.edit(scaling={}, engine={"image": image})
         if image == "never-ready:1":
             self.cluster.never_ready.add(self.cluster.wanted)
         if image == "silent:1":
             self.cluster.silent.add(self.cluster.wanted)
+        self._look(looks)
 
-    @rule(replicas=REPLICAS)
-    def pin(self, replicas):
+    @rule(replicas=st.integers(0, 3), looks=LOOKS)
+    def pin(self, replicas, looks):
         self.cluster.edit(replicas=replicas)
+        self._look(looks)
 
     @rule()
     def write_nonsense(self):
         """An edit that the CRD should have refused."""
         self.cluster.edit(scaling={"minReplicas": "many"})
 
-    @rule(seconds=st.sampled_from([0, 1, 10]))
-    def look(self, seconds):
-        """One reconcile; what serves keeps its size and the traffic never goes where nothing is Ready."""
-        served, ready_before = self._served(), self._ready()
-        size = self._sizes().get(served)
-        self.cluster.now += timedelta(seconds=seconds)
-        plan = self.cluster.step()
-        self._check_traffic(served, ready_before)
-        if size is not None and served == self._served():
-            wanted = plan.status["scaling"]["desired"]
-            assert self._sizes()[served] >= min(size, wanted), "an edit lowered what serves"
+    @rule(looks=LOOKS)
+    def look(self, looks):
+        self._look(looks)
 
     @rule(data=st.data())
     @precondition(lambda self: self.cluster.pods)
@@ -93,6 +88,18 @@ class Edits(RuleBasedStateMachine):
         for _ in range(2):
             plan = cluster.step()
             assert (plan.actions, plan.events, plan.status) == ((), (), status)
+
+    def _look(self, waits_s):
+        """Reconciles: what serves keeps its size, and traffic never goes where nothing is Ready."""
+        for wait_s in waits_s:
+            served, ready_before = self._served(), self._ready()
+            size = self._sizes().get(served)
+            self.cluster.now += timedelta(seconds=wait_s)
+            plan = self.cluster.step()
+            self._check_traffic(served, ready_before)
+            if size is not None and served == self._served():
+                wanted = plan.status["scaling"]["desired"]
+                assert self._sizes()[served] >= min(size, wanted), "an edit lowered what serves"
 
     def _served(self):
         records = self.cluster.status.get("revisions", [])
