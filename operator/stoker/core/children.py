@@ -16,8 +16,10 @@ from stoker.core.model import Action, Apply, Delete, JsonObject, Observed, Refus
 from stoker.core.resources import Ownership, is_leaving, named, ownership
 from stoker.core.rollout import RolloutDecision
 
-_BLOCKED_S = 2.0
-"""Seconds until another look when an old object must be gone before ours can be made."""
+_GARBAGE_S = 2.0
+"""Seconds until another look when the garbage collector must take an object before ours can be made."""
+NAME_TAKEN_S = 30.0
+"""Seconds until another look at a name that is somebody else's; its objects are not watched."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,11 +90,12 @@ def plan_children(
         (resources.disruption_budget(service, serving=serving), observed.disruption_budgets),
     ]
     actions: list[Action] = []
-    repairs, blocked = [], False
+    repairs, look_again_s = [], None
     for desired, objects in children:
         live = named(desired["metadata"]["name"], objects)
         if live and not _is_ours(live, observed):
-            blocked = True
+            is_taken = ownership(live, service=service) is Ownership.SOMEBODY_ELSE
+            look_again_s = NAME_TAKEN_S if is_taken else _GARBAGE_S
         elif change := resources.needed_change(desired, live):
             actions.append(Apply(object=desired, reason=change.reason))
             if change.drift:
@@ -100,9 +103,7 @@ def plan_children(
     for name, reason in sorted(decision.leaving.items()):
         if live := named(name, deployments):
             actions.append(Delete(object=live, reason=reason))
-    return ChildPlan(
-        actions=tuple(actions), repairs=tuple(repairs), look_again_s=_BLOCKED_S if blocked else None
-    )
+    return ChildPlan(actions=tuple(actions), repairs=tuple(repairs), look_again_s=look_again_s)
 
 
 def _is_ours(live: JsonObject, observed: Observed) -> bool:

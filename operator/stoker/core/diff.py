@@ -11,7 +11,7 @@ Rejected: comparing a hash of what was last applied (blind to somebody else's ed
 (a request for each child and look).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from stoker.core.quantity import parse_quantity
@@ -47,8 +47,8 @@ def _differs(desired: Any, live: Any, *, path: tuple[str, ...], quantity: bool) 
     here = ".".join(path) or "."
     if live is None and _is_zero(desired):
         return None
-    if isinstance(desired, Mapping):
-        if not isinstance(live, Mapping):
+    if isinstance(desired, dict):
+        if not isinstance(live, dict):
             return here
         if path and path[-1] in _WHOLE and desired.keys() != live.keys():
             return here
@@ -56,35 +56,38 @@ def _differs(desired: Any, live: Any, *, path: tuple[str, ...], quantity: bool) 
             _differs(value, live.get(key), path=(*path, key), quantity=quantity or key in _QUANTITIES)
             for key, value in desired.items()
         )
-    if isinstance(desired, Sequence) and not isinstance(desired, str):
-        if not isinstance(live, Sequence) or isinstance(live, str):
+    if isinstance(desired, list):
+        if not isinstance(live, list):
             return here
         return _list_differs(desired, live, path=path)
     return None if _same_value(desired, live, quantity=quantity) else here
 
 
-def _list_differs(desired: Sequence[Any], live: Sequence[Any], *, path: tuple[str, ...]) -> str | None:
-    keyed = [(_merge_key(path, item), item) for item in desired]
-    if any(key is None for key, _ in keyed):
-        if len(desired) != len(live):
-            return ".".join(path)
-        pairs = [
-            (str(index), item, other) for index, (item, other) in enumerate(zip(desired, live, strict=True))
-        ]
-    else:
+def _list_differs(desired: list[Any], live: list[Any], *, path: tuple[str, ...]) -> str | None:
+    if _is_merged(path, desired) and _is_merged(path, live):
         others = {_merge_key(path, item): item for item in live}
-        pairs = [("/".join(map(str, key or ())), item, others.get(key)) for key, item in keyed]
+        keys = [_merge_key(path, item) for item in desired]
+        pairs = [
+            ("/".join(map(str, key)), item, others.get(key)) for key, item in zip(keys, desired, strict=True)
+        ]
+    elif len(desired) == len(live):
+        pairs = [(str(index), item, live[index]) for index, item in enumerate(desired)]
+    else:
+        return ".".join(path) or "."
     return _first(_differs(item, other, path=(*path, name), quantity=False) for name, item, other in pairs)
 
 
-def _merge_key(path: tuple[str, ...], item: Any) -> tuple[Any, ...] | None:
-    """What the API server knows this item of a list by; None when the list is replaced whole."""
-    if not path or not isinstance(item, Mapping):
-        return None
+def _is_merged(path: tuple[str, ...], items: list[Any]) -> bool:
+    """Whether the API server merges this list item by item; it replaces any other whole."""
+    named = bool(path) and (path[-1] in _MERGE_KEYS or path[-1] == _PORTS)
+    return named and all(isinstance(item, dict) for item in items)
+
+
+def _merge_key(path: tuple[str, ...], item: dict[str, Any]) -> tuple[Any, ...]:
+    """What the API server knows this item of a list by."""
     if path[-1] == _PORTS:
         return (item.get("containerPort", item.get("port")), item.get("protocol", "TCP"))
-    names = _MERGE_KEYS.get(path[-1])
-    return tuple(item.get(name) for name in names) if names else None
+    return tuple(item.get(name) for name in _MERGE_KEYS[path[-1]])
 
 
 def _same_value(desired: Any, live: Any, *, quantity: bool) -> bool:
@@ -98,5 +101,5 @@ def _is_zero(value: Any) -> bool:
     return value is None or value is False or value in ("", [], {})
 
 
-def _first(differences: Any) -> str | None:
+def _first(differences: Iterable[str | None]) -> str | None:
     return next((difference for difference in differences if difference is not None), None)

@@ -19,8 +19,8 @@ The same input gives the same plan, and a plan that was carried out leads to an 
 
 from datetime import datetime
 
-from stoker.api.reasons import ConditionType
-from stoker.core.children import own_deployments, plan_children, selected_revision
+from stoker.api.reasons import ConditionType, Reason
+from stoker.core.children import NAME_TAKEN_S, own_deployments, plan_children, selected_revision
 from stoker.core.conditions import find, moment
 from stoker.core.config import Config
 from stoker.core.events import events
@@ -43,7 +43,12 @@ def reconcile(observed: Observed, *, config: Config, now: datetime) -> Plan:
     if isinstance(intent, Refusal):
         replicas = replicas_of(None, last_desired=last_desired, live=None)
         status = refused_status(observed, intent, replicas=replicas, now=now)
-        return Plan(actions=(), status=status, events=events(before=before, after=status))
+        return Plan(
+            actions=(),
+            status=status,
+            events=events(before=before, after=status),
+            requeue_after_s=NAME_TAKEN_S if intent.reason is Reason.NAME_TAKEN else None,
+        )
 
     records = before.get("revisions", [])
     states = revision_states(

@@ -28,6 +28,7 @@ from stoker.core.diff import first_difference
             {"containers": [{"name": "a"}, {"name": "sidecar"}, {"name": "b", "image": "x"}]},
             id="named items in any order, with more of others",
         ),
+        pytest.param({"volumes": []}, {"volumes": [{"name": "theirs"}]}, id="only named items of others"),
         pytest.param(
             {"ports": [{"containerPort": 8000, "name": "http"}]},
             {"ports": [{"containerPort": 8000, "name": "http", "protocol": "TCP"}]},
@@ -56,6 +57,8 @@ def test_says_nothing_when_the_live_object_says_it_all(desired, live):
             {"args": ["a", "b"]}, {"args": ["b", "a"]}, "args.0", id="the order of arguments counts"
         ),
         pytest.param({"args": ["a"]}, {"args": ["a", "b"]}, "args", id="one argument too many"),
+        pytest.param({"args": []}, {"args": ["a"]}, "args", id="an argument where there should be none"),
+        pytest.param({"env": ["A"]}, {"env": [{"name": "A"}]}, "env.0", id="items of another kind"),
         pytest.param(
             {"spec": {"selector": {"app": "a"}}},
             {"spec": {"selector": {"app": "a", "extra": "b"}}},

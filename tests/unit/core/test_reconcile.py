@@ -6,6 +6,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
+from tests.kstatus import CURRENT, FAILED, IN_PROGRESS, kstatus
 from tests.unit.core.simulator import CONFIG, START, Cluster, a_report, a_service, a_spec
 
 from stoker.api import names
@@ -446,6 +447,16 @@ class TestNames:
         assert (ready["status"], ready["reason"]) == ("False", "NameTaken")
         assert ready["message"].startswith(f"a {kind} `chat` that Stoker did not make exists")
         assert event_reasons([plan]) == ["NameTaken"]
+        assert plan.requeue_after_s == 30.0
+
+    def test_what_serves_goes_on_when_somebody_puts_an_object_in_the_place_of_a_child(self):
+        cluster = a_settled_cluster()
+        live = child(cluster, "PodDisruptionBudget")
+        live["metadata"] |= {"uid": "x", "labels": {}, "ownerReferences": []}
+        plan = cluster.step()
+        assert (plan.actions, plan.requeue_after_s) == ((), 30.0)
+        assert cluster.condition("Ready") == ("False", "NameTaken")
+        assert cluster.condition("Available") == ("True", "Serving")
 
     def test_children_of_a_deleted_service_of_the_same_name_are_waited_for(self):
         former = a_settled_cluster()
@@ -549,6 +560,47 @@ class TestAnInvalidSpec:
         cluster.settle()
         assert list(cluster.deployments) == [wanted]
         assert cluster.selected == wanted
+
+
+class TestKstatus:
+    """What `helm --wait`, Flux and `kubectl wait` make of it."""
+
+    def result(self, cluster):
+        return kstatus(cluster.service).status
+
+    def test_a_service_is_in_progress_until_it_serves_and_current_then(self):
+        cluster = Cluster()
+        cluster.step()
+        assert self.result(cluster) == IN_PROGRESS
+        cluster.settle()
+        assert self.result(cluster) == CURRENT
+
+    def test_a_new_revision_is_in_progress_until_it_has_taken_over(self):
+        cluster = a_settled_cluster()
+        cluster.edit(engine={"args": ["--x"]})
+        assert self.result(cluster) == IN_PROGRESS, "the operator has not looked yet"
+        cluster.step()
+        assert self.result(cluster) == IN_PROGRESS
+        cluster.settle()
+        assert self.result(cluster) == CURRENT
+
+    def test_scaled_to_zero_on_purpose_is_current(self):
+        assert self.result(a_settled_cluster(replicas=0)) == CURRENT
+
+    def test_a_spec_that_cannot_be_carried_out_has_failed(self):
+        cluster = a_settled_cluster()
+        cluster.service["spec"] = {}
+        cluster.edit()
+        cluster.settle()
+        assert self.result(cluster) == FAILED
+
+    def test_a_revision_that_makes_no_progress_has_failed(self):
+        cluster = a_settled_cluster()
+        cluster.edit(engine={"image": "broken:1"})
+        cluster.never_ready.add(cluster.wanted)
+        cluster.without_progress.add(cluster.wanted)
+        cluster.settle()
+        assert self.result(cluster) == FAILED
 
 
 class TestProblems:
