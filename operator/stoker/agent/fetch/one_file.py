@@ -38,23 +38,21 @@ async def fetch_file(job: FileJob) -> FileDigest:
     """The file at its final place; raises `FetchError`."""
     if (found := await _already_there(job)) is not None:
         return found
-    for last_try in (False, True):
+    partial = await _whole(job)
+    if partial.hash.mismatch is not None:
+        await _start_over(job, partial)
         partial = await _whole(job)
-        mismatch = partial.hash.mismatch
-        if mismatch is None:
-            await partial.finish(job.final)
-            return FileDigest(path=job.file.path, size_bytes=partial.size_bytes, sha256=partial.hash.sha256)
-        job.progress.found(-partial.size_bytes)
-        await partial.restart()
-        if last_try:
-            stated, actual = mismatch
-            raise FetchError(
-                TerminationClass.WEIGHTS_CORRUPT,
-                f"{job.uri}: the file `{job.file.path}` has the {stated.algorithm} {actual}, "
-                f"and its source states {stated.hex}",
-                fix="Repair the file at its source; it was fetched twice with the same result.",
-            )
-    raise AssertionError("the loop above always returns or raises")
+    if (mismatch := partial.hash.mismatch) is not None:
+        await _start_over(job, partial)
+        stated, actual = mismatch
+        raise FetchError(
+            TerminationClass.WEIGHTS_CORRUPT,
+            f"{job.uri}: the file `{job.file.path}` has the {stated.algorithm} {actual}, "
+            f"and its source states {stated.hex}",
+            fix="Repair the file at its source; it was fetched twice with the same result.",
+        )
+    await partial.finish(job.final)
+    return FileDigest(path=job.file.path, size_bytes=partial.size_bytes, sha256=partial.hash.sha256)
 
 
 async def _already_there(job: FileJob) -> FileDigest | None:
@@ -95,8 +93,7 @@ async def _read_on(job: FileJob, partial: PartialFile) -> None:
         elif body.size_bytes not in (None, expected):
             raise _other_size(job, f"it now has {body.size_bytes} bytes")
         if body.offset != partial.size_bytes:
-            job.progress.found(-partial.size_bytes)
-            await partial.restart()
+            await _start_over(job, partial)
         async for chunk in body.chunks:
             if expected is not None and partial.size_bytes + len(chunk) > expected:
                 raise _other_size(job, "more came")
@@ -104,6 +101,11 @@ async def _read_on(job: FileJob, partial: PartialFile) -> None:
             job.progress.read(len(chunk))
     if expected is not None and partial.size_bytes < expected:
         raise Interrupted(f"{partial.size_bytes} of {expected} bytes came before the connection ended")
+
+
+async def _start_over(job: FileJob, partial: PartialFile) -> None:
+    job.progress.found(-partial.size_bytes)
+    await partial.restart()
 
 
 def _other_size(job: FileJob, what: str) -> FetchError:

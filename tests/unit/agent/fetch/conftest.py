@@ -26,7 +26,7 @@ def fetch_uri(place, ca_file):
     """Fetch a URI as `stoker fetch --allow-cluster-internal` does, with short waits between attempts."""
 
     async def run(
-        uri, *, revision="", sha256=None, secrets=None, guard=None, idle_s=5.0, ca_file=ca_file, limits=QUICK
+        uri, *, revision="", sha256=None, secrets=None, guard=None, idle_s=30.0, ca_file=ca_file, limits=QUICK
     ):
         said = []
         source = parse_source(uri, allow_cluster_internal=True)

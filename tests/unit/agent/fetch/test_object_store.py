@@ -144,7 +144,8 @@ def front(s3, web):
 )
 async def test_goes_on_after_a_fault_that_passes(front, fetch_uri, content, target, fault):
     front.fail(target, fault)
-    await fetch_uri("s3://models/chat", secrets={**KEYS, "AWS_ENDPOINT_URL": front.url}, idle_s=1)
+    idle_s = 30 if fault.hold_after is None else 2
+    await fetch_uri("s3://models/chat", secrets={**KEYS, "AWS_ENDPOINT_URL": front.url}, idle_s=idle_s)
     assert content() == {"model.safetensors": FILES["sub dir/model+1.safetensors"]}
     last = front.ranges("/models/chat/model.safetensors")[-1]
     assert (last is not None) == (fault.status is None)
