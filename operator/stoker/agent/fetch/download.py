@@ -87,26 +87,30 @@ async def fetch(
         archive = staging.final(listing.files[0].path)
         folder, digests = await asyncio.to_thread(unpack, archive, staging.unpacked, uri=wish.uri)
 
-    digest = digest_of(digests)
-    if wish.sha256 is not None and not same_digest(digest, wish.sha256):
+    try:
+        manifest = verified(digests, wish=wish, version=listing.version)
+    except FetchError:
         _forget_unverified(listing, staging)
-        raise _wrong_digest(digest, wish=wish)
-    manifest = Manifest(
-        uri=wish.uri,
-        revision=wish.revision,
-        model_version=listing.version or version_without_a_name(wish.revision, digest),
-        digest=digest,
-        files=tuple(sorted(digests, key=lambda file: file.path.encode())),
-    )
+        raise
     staging.publish(folder)
     write_manifest(manifest, place.manifest)
     staging.discard()
     return manifest
 
 
-def version_without_a_name(revision: str, digest: str) -> str:
-    """Model version where the source has none: what the user calls it, else the start of the digest."""
-    return revision or digest.removeprefix("sha256:")[:_VERSION_LENGTH]
+def verified(files: tuple[FileDigest, ...], *, wish: Wish, version: str | None) -> Manifest:
+    """The manifest of these files; raises `WeightsCorrupt` if they are not what is wished for.
+
+    A source without versions gets what the user calls it, or the start of the digest.
+    """
+    digest = _checked(digest_of(files), wish=wish)
+    return Manifest(
+        uri=wish.uri,
+        revision=wish.revision,
+        model_version=version or wish.revision or digest.removeprefix("sha256:")[:_VERSION_LENGTH],
+        digest=digest,
+        files=tuple(sorted(files, key=lambda file: file.path.encode())),
+    )
 
 
 async def _listed(source: WeightsSource, *, wish: Wish, retry: Retry) -> Listing:
@@ -163,9 +167,7 @@ def _check_stated_digest(listing: Listing, *, wish: Wish) -> None:
         if file.checksum is None or file.checksum.algorithm != "sha256":
             return
         stated.append(FileDigest(path=file.path, size_bytes=0, sha256=file.checksum.hex))
-    digest = digest_of(tuple(stated))
-    if not same_digest(digest, wish.sha256):
-        raise _wrong_digest(digest, wish=wish)
+    _checked(digest_of(tuple(stated)), wish=wish)
 
 
 def _forget_unverified(listing: Listing, staging: Staging) -> None:
@@ -175,8 +177,10 @@ def _forget_unverified(listing: Listing, staging: Staging) -> None:
             staging.final(file.path).unlink(missing_ok=True)
 
 
-def _wrong_digest(digest: str, *, wish: Wish) -> FetchError:
-    return FetchError(
-        TerminationClass.WEIGHTS_CORRUPT,
-        f"{wish.uri} has the digest {digest}, and {wish.sha256} was asked for",
-    )
+def _checked(digest: str, *, wish: Wish) -> str:
+    if wish.sha256 is not None and not same_digest(digest, wish.sha256):
+        raise FetchError(
+            TerminationClass.WEIGHTS_CORRUPT,
+            f"{wish.uri} has the digest {digest}, and {wish.sha256} was asked for",
+        )
+    return digest

@@ -11,9 +11,9 @@ import stat
 from pathlib import Path
 
 from stoker.agent.fetch import RemoteFile
-from stoker.agent.fetch.download import Wish, version_without_a_name
+from stoker.agent.fetch.download import Wish, verified
 from stoker.agent.fetch.errors import FetchError
-from stoker.agent.fetch.manifest import FileDigest, Manifest, digest_of, same_digest, write_manifest
+from stoker.agent.fetch.manifest import FileDigest, Manifest, write_manifest
 from stoker.agent.fetch.partial import FileHash, hash_file
 from stoker.agent.fetch.paths import check_paths
 from stoker.agent.fetch.progress import Progress
@@ -40,19 +40,7 @@ async def verify_in_place(*, wish: Wish, place: Place, progress: Progress) -> Ma
 
     async with progress.reported(wish.uri):
         files = tuple(await asyncio.gather(*(hashed(path) for path in sorted(sizes, key=str.encode))))
-    digest = digest_of(files)
-    if wish.sha256 is not None and not same_digest(digest, wish.sha256):
-        raise FetchError(
-            TerminationClass.WEIGHTS_CORRUPT,
-            f"{wish.uri} has the digest {digest}, and {wish.sha256} was asked for",
-        )
-    manifest = Manifest(
-        uri=wish.uri,
-        revision=wish.revision,
-        model_version=version_without_a_name(wish.revision, digest),
-        digest=digest,
-        files=files,
-    )
+    manifest = verified(files, wish=wish, version=None)
     write_manifest(manifest, place.manifest)
     return manifest
 
