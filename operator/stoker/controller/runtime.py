@@ -143,6 +143,8 @@ class Operator:
             settings=handlers.settings(),
             clusterwide=not namespaces,
             namespaces=namespaces,
+            # kopf would ask the system for the name of its user, and the user of an image has none.
+            identity=self._settings.identity,  # type: ignore[arg-type]  # a str by another name
             stop_flag=self._stop_kopf,
             ready_flag=self._watching,
         )
