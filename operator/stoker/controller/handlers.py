@@ -7,7 +7,7 @@ event's data; `kopf.index` starts slower than linearly. So: `on.event`, which wr
 Children are selected by label on the server, so that pods which are not ours never reach us.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
 import kopf
@@ -71,7 +71,27 @@ def settings() -> kopf.OperatorSettings:
     chosen.process.ultimate_exiting_timeout = _KILL_AFTER_S
     # Never used, as no handler needs a finalizer; but if it were, it would be ours.
     chosen.persistence.finalizer = f"{GROUP}/finalizer"
+    chosen.persistence.diffbase_storage = _NothingToCompare()
     return chosen
+
+
+class _NothingToCompare(kopf.DiffBaseStorage):
+    """No handler of ours asks what changed since the last time.
+
+    kopf works that out for every event all the same, by deep copies of the object: with it an event
+    of a pod costs 1.6 ms of processor time, without it 1.0 ms.
+    """
+
+    def build(
+        self, *, body: kopf.Body, extra_fields: Iterable[kopf.FieldSpec] | None = None
+    ) -> kopf.BodyEssence:
+        return {}
+
+    def fetch(self, *, body: kopf.Body) -> kopf.BodyEssence | None:
+        return None
+
+    def store(self, *, body: kopf.Body, patch: kopf.Patch, essence: kopf.BodyEssence) -> None:
+        raise AssertionError("only handlers that write annotations store anything")
 
 
 def _address(resource: Resource) -> tuple[str, str, str]:
