@@ -134,6 +134,8 @@ def _engine_container(
         {"name": "HF_HUB_OFFLINE", "value": "1"},
         {"name": "VLLM_NO_USAGE_STATS", "value": "1"},
     ]
+    if spec.model.sha256:
+        own_env.append({"name": "STOKER_WEIGHTS_DIGEST", "value": f"sha256:{spec.model.sha256}"})
     user_env = [env.model_dump(by_alias=True, exclude_none=True) for env in spec.engine.env]
     container = {
         "name": names.ENGINE_CONTAINER,

@@ -252,6 +252,12 @@ def test_the_users_environment_wins_over_a_default_in_the_same_place():
     assert named(env, "STOKER_REVISION")["value"] == "chat-5f3a9c01"
 
 
+def test_the_engine_serves_no_other_weights_than_those_asked_for():
+    env = engine(build(**EVERYTHING))["env"]
+    assert named(env, "STOKER_WEIGHTS_DIGEST")["value"] == "sha256:" + "0" * 64
+    assert "STOKER_WEIGHTS_DIGEST" not in {item["name"] for item in engine(build())["env"]}
+
+
 def test_pull_secrets_of_the_operator_and_of_the_user_are_both_there():
     config = replace(CONFIG, image_pull_secrets=("mirror", "registry"))
     assert build(config=config, **EVERYTHING)["spec"]["imagePullSecrets"] == [
