@@ -42,7 +42,7 @@ console = Console(stderr=True, highlight=False)
 def main(where: str, registry: str) -> None:
     """The steps, in order."""
     if where == "embedded":
-        steps = Progress(total=_EMBEDDED_STEPS + _COMMON_STEPS)
+        steps = Progress(total=_EMBEDDED_STEPS + _COMMON_STEPS, mark="==> ")
         on = _embedded(steps)
     else:
         if registry == "localhost":
@@ -50,7 +50,7 @@ def main(where: str, registry: str) -> None:
                 "a cluster of your own pulls its images: build them (docs/install.md), push them, and give "
                 "their place with `make demo CLUSTER=current REGISTRY=...`"
             )
-        steps = Progress(total=_COMMON_STEPS)
+        steps = Progress(total=_COMMON_STEPS, mark="==> ")
         on = target.current()
 
     steps.step("helm install charts/stoker: the operator, two replicas")

@@ -14,6 +14,8 @@ class Progress:
 
     total: int
     """Steps that will be shown, known before the first one."""
+    mark: str = ""
+    """In front of each line; tells the steps of a whole from the steps within one of them."""
     _done: int = 0
     _started_at: float = field(default_factory=time.monotonic)
 
@@ -22,4 +24,4 @@ class Progress:
         self._done += 1
         elapsed_s = time.monotonic() - self._started_at
         width = len(str(self.total))
-        print(f"[{self._done:{width}}/{self.total} {elapsed_s:4.0f} s] {what}", file=sys.stderr, flush=True)
+        print(f"{self.mark}[{self._done:{width}}/{self.total} {elapsed_s:4.0f} s] {what}", file=sys.stderr, flush=True)
