@@ -24,4 +24,5 @@ class Progress:
         self._done += 1
         elapsed_s = time.monotonic() - self._started_at
         width = len(str(self.total))
-        print(f"{self.mark}[{self._done:{width}}/{self.total} {elapsed_s:4.0f} s] {what}", file=sys.stderr, flush=True)
+        where = f"{self.mark}[{self._done:{width}}/{self.total} {elapsed_s:4.0f} s]"
+        print(where, what, file=sys.stderr, flush=True)
