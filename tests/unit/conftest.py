@@ -2,7 +2,12 @@ import ssl
 
 import pytest
 import trustme
+from hypothesis import HealthCheck, settings
 from tests.unit.web_server import WebServer
+
+# How long an example takes says more about the machine than about the code.
+settings.register_profile("stoker", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("stoker")
 
 
 @pytest.fixture(scope="session")

@@ -196,4 +196,4 @@ class QueueMachine(RuleBasedStateMachine):
 
 
 TestQueueMachine = QueueMachine.TestCase
-TestQueueMachine.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+TestQueueMachine.settings = settings(max_examples=60, stateful_step_count=40)

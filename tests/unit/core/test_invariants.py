@@ -122,5 +122,5 @@ class Edits(RuleBasedStateMachine):
         assert moved_well, "traffic left Ready instances for a revision that has none"
 
 
-Edits.TestCase.settings = settings(max_examples=50, stateful_step_count=12, deadline=None)
+Edits.TestCase.settings = settings(max_examples=50, stateful_step_count=12)
 test_edits = Edits.TestCase

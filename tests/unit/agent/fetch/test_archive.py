@@ -160,7 +160,7 @@ def test_what_is_no_whole_archive_is_corrupt(unpacked, archive):
     assert refused.value.message.startswith("https://h/m.tar: the archive cannot be read: ")
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.data())
 def test_a_cut_archive_is_never_taken_for_a_whole_one(data):
     archive = packed_files({f"f{n}": bytes([n]) * 700 for n in range(3)})

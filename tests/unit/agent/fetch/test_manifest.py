@@ -26,7 +26,7 @@ def described(path: str, content: bytes) -> FileDigest:
     return FileDigest(path=path, size_bytes=len(content), sha256=sha256(content).hexdigest())
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.dictionaries(paths, st.binary(max_size=40), min_size=1, max_size=6))
 def test_the_digest_is_what_the_shell_says(files):
     with tempfile.TemporaryDirectory() as folder:
