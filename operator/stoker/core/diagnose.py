@@ -21,6 +21,8 @@ _NAMED_PODS = 5
 """Problems spelled out in one message; a fleet that fails, fails alike."""
 _LAST_WORDS = 240
 """Characters of a log line that are quoted."""
+_SENTENCE = 2000
+"""Characters of a problem that are told; a registry may answer with a whole page."""
 
 _IMAGE_REASONS = frozenset(
     {"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "ImageInspectError"}
@@ -73,7 +75,8 @@ class Problem:
     def sentence(self) -> str:
         """The problem as one sentence for a person."""
         where = f"{self.subject} on {self.node}" if self.node else self.subject
-        return f"{where}: {self.reason.value}: {self.cause.rstrip('.')}. {self.fix}"
+        cause = self.cause.rstrip(".")[: _SENTENCE // 2]
+        return f"{where}: {self.reason.value}: {cause}. {self.fix[: _SENTENCE // 2]}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

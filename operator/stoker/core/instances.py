@@ -20,6 +20,8 @@ _OWN_WORDS = frozenset(
     {InstanceState.WEIGHTS, InstanceState.STARTING, InstanceState.LOADING, InstanceState.WARMING_UP}
 )
 """Stages of a start that an instance names itself."""
+_LONGEST_WORD = 256
+"""Characters of a version or digest that the status takes; an image may say anything of itself."""
 _NOT_STARTING = frozenset({InstanceState.SERVING, InstanceState.DRAINING, InstanceState.FAILED})
 
 
@@ -84,7 +86,7 @@ def weights_fields(pod: JsonObject, report: InstanceReport | None) -> JsonObject
     version = (report.model_version if report else "") or (fetched.model_version if fetched else "")
     digest = (report.weights_digest if report else "") or (fetched.digest if fetched else "")
     fields = {"modelRevision": version, "weightsDigest": digest}
-    return {key: value for key, value in fields.items() if value}
+    return {key: value[:_LONGEST_WORD] for key, value in fields.items() if value}
 
 
 def weights_by_revision(

@@ -276,6 +276,14 @@ def test_all_pods_are_looked_at_and_the_worst_comes_first():
     assert diagnosis.of_revision("other").problems == ()
 
 
+def test_a_page_of_an_answer_is_cut_to_what_a_status_can_hold():
+    page = "<html>" * 10_000
+    no_image = a_pod(containerStatuses=engine(**waiting("ErrImagePull", page)))
+    crashed = a_pod("chat-2", containerStatuses=engine(state=ended(1, message=words("DiskFull", page, page))))
+    for problem in diagnose(pods=[no_image, crashed], deployments=[]).problems:
+        assert len(problem.sentence) < 2200
+
+
 def test_a_message_names_five_and_counts_the_rest():
     pods = [a_pod(f"chat-{index}", scheduled=False) for index in range(7)]
     message = sentences(diagnose(pods=pods, deployments=[]).problems)

@@ -161,6 +161,12 @@ def test_no_weights_are_told_of_when(status):
     assert weights_by_revision([a_pod(initContainerStatuses=status)], {}) == {REVISION: {}}
 
 
+def test_a_version_is_cut_to_what_a_status_can_hold():
+    report = a_report(REVISION, model_version="x" * 1000)
+    weights = weights_by_revision([a_pod(ready=True)], {"chat-1": report})
+    assert weights[REVISION]["modelRevision"] == "x" * 256
+
+
 def test_weights_without_a_version_are_known_by_their_digest():
     pod = a_pod(initContainerStatuses=fetched(digest=DIGEST))
     assert weights_by_revision([pod], {}) == {REVISION: {"weightsDigest": DIGEST}}
