@@ -54,7 +54,7 @@ def main(where: str, registry: str) -> None:
         on = target.current()
 
     steps.step("helm install charts/stoker: the operator, two replicas")
-    install.install(on, registry=registry)
+    install.install(on, registry=registry, version=images.version(images.find("stoker")))
     steps.step(f"a model server in namespace {NAMESPACE}, with a tiny Llama")
     install.make_namespace(on, NAMESPACE)
     model_server.start(on, namespace=NAMESPACE, certificates=STATE / "model-server")
@@ -114,18 +114,25 @@ def _converse(on: Target) -> None:
             show=lambda piece: console.print(piece, end="", markup=False),
         )
     status = on.get("infer", SERVICE, "-n", NAMESPACE)["status"]
-    kubectl = " ".join(str(word) for word in on.command())
     console.print(
         f"\n\n[dim](the weights are random: the words mean nothing, the path they took is real)[/]\n"
         f"model version         {status['modelVersion']}\n"
         f"time to first token   {answer.time_to_first_token_s * 1000:.0f} ms\n"
         f"tokens                {answer.tokens} in {answer.total_s:.2f} s\n\n"
-        f"Look around:\n"
-        f"  {kubectl} get infer,pods -n {NAMESPACE}\n"
-        f"  {kubectl} describe infer {SERVICE} -n {NAMESPACE}\n"
-        f"  {kubectl} explain infer.spec.scaling\n"
-        f"Then: docs/serve.md. End it with `make demo-down`."
+        f"Look around:\n{_where(on)}"
+        f"  kubectl get infer,pods -n {NAMESPACE}\n"
+        f"  kubectl describe infer {SERVICE} -n {NAMESPACE}\n"
+        f"  kubectl explain infer.spec.scaling\n"
+        f"Then: docs/serve.md. `make demo-down` ends it.",
+        soft_wrap=True,
     )
+
+
+def _where(on: Target) -> str:
+    """How a person's shell finds the demo's cluster and its kubectl."""
+    if on.kubeconfig is None:
+        return ""
+    return f"  export KUBECONFIG={on.kubeconfig} PATH={programs.cache_dir() / 'bin'}:$PATH\n"
 
 
 if __name__ == "__main__":

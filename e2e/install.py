@@ -1,5 +1,6 @@
 """Stoker on a cluster: the chart as a user installs it, and namespaces as a careful owner makes them."""
 
+import json
 from pathlib import Path
 
 from e2e.target import Target
@@ -10,12 +11,15 @@ NAMESPACE = "stoker-system"
 _DEADLINE_S = 180
 
 
-def install(target: Target, *, registry: str, tag: str = "dev") -> None:
+def install(target: Target, *, registry: str, version: str, tag: str = "dev") -> None:
     """Install or upgrade the chart with the images of this checkout, and wait until it is Ready.
 
-    The model server of the demo lies inside the cluster, so sources there are allowed.
+    `version` says what the operator's image was built from: the tag stays while the image changes,
+    and pods start again only when their template does. The model server of the demo lies inside the
+    cluster, so sources there are allowed.
     """
     make_namespace(target, NAMESPACE)
+    _end_interrupted(target)
     values = {
         "image.registry": registry,
         "image.repository": "stoker",
@@ -25,6 +29,7 @@ def install(target: Target, *, registry: str, tag: str = "dev") -> None:
         "servingImageCpu.repository": "stoker-serving-cpu",
         "servingImageCpu.tag": tag,
         "sources.allowClusterInternal": "true",
+        "operator.podAnnotations.image-version": version,
     }
     settings = ",".join(f"{name}={value}" for name, value in values.items())
     target.helm(
@@ -32,6 +37,13 @@ def install(target: Target, *, registry: str, tag: str = "dev") -> None:
         *("--namespace", NAMESPACE, "--set", settings, "--wait", f"--timeout={_DEADLINE_S}s"),
         deadline_s=_DEADLINE_S + 30,
     )
+
+
+def _end_interrupted(target: Target) -> None:
+    """Remove an install or upgrade that was cut off: Helm refuses to go on from there."""
+    pending = json.loads(target.helm("list", "--pending", "--namespace", NAMESPACE, "--output=json"))
+    if any(release["name"] == RELEASE for release in pending):
+        target.helm("uninstall", RELEASE, "--namespace", NAMESPACE, "--wait")
 
 
 def make_namespace(target: Target, name: str) -> None:

@@ -63,7 +63,7 @@ def build(images: Sequence[Image]) -> None:
         _bud(base_image.NAME, "Dockerfile", context=base_image.context(), key=base_image.base_hash())
     volumes = build_settings.volumes(folder=cache_dir() / "build")
     for image in images:
-        key = _key(image)
+        key = version(image)
         if _built_from(image.name) == key:
             progress.step(f"image {image.name}: unchanged")
             continue
@@ -124,7 +124,8 @@ def _check_space(name: str, *, size_bytes: int, nodes: int) -> None:
         )
 
 
-def _key(image: Image) -> str:
+def version(image: Image) -> str:
+    """The hash of what an image is built from in this checkout."""
     dockerfile = _ROOT / image.dockerfile
     if not dockerfile.exists():
         raise ClusterError(f"{image.name} has no {image.dockerfile} in this checkout")
