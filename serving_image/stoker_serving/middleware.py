@@ -102,8 +102,8 @@ class Admission:
                     self._slot.token()
             elif kind == "http.response.start":
                 good = message["status"] < 400
-                if self._state.refusing:
-                    # The client's next request on this connection would only be refused.
+                if self._state.leaving:
+                    # The client's next request on this connection might be refused.
                     message["headers"] = [*message.get("headers", ()), (b"connection", b"close")]
             elif kind == "websocket.send":
                 self._slot.token()

@@ -2,8 +2,8 @@
 
 The engine may run several server processes, and its event loop may be busy for seconds. So nothing is
 asked over a socket: each process writes its numbers into a page of shared memory, and the supervisor
-reads them whenever it likes. The other way, one word says that new requests are refused, and it holds
-from the next request on.
+reads them whenever it likes. The other way, one word says that this instance leaves, and one that new
+requests are refused; both hold from the next request on.
 
 The page is anonymous memory, opened by its path under `/proc`: it needs no folder, and a process that is
 killed leaves nothing behind.
@@ -28,7 +28,7 @@ PATH_VARIABLE = "STOKER_SHARED_STATE"
 """Environment variable that tells the engine's processes where the page is."""
 
 _WORD_BYTES = 8
-_REFUSING, _LIMIT = range(2)
+_REFUSING, _LIMIT, _LEAVING = range(3)
 _HEADER_WORDS = 8
 _PROCESSES = 64
 _SLOT_WORDS = 8
@@ -68,6 +68,15 @@ class SharedState:
     def max_requests(self) -> int | None:
         """Most requests in flight at once; None means as many as come."""
         return self._words[_LIMIT] or None
+
+    @property
+    def leaving(self) -> bool:
+        """Whether clients had better use another instance from their next request on."""
+        return self._words[_LEAVING] != 0
+
+    def leave(self) -> None:
+        """Have every response from now on close its connection."""
+        self._words[_LEAVING] = 1
 
     @property
     def refusing(self) -> bool:

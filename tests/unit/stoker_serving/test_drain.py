@@ -15,8 +15,10 @@ def state():
 
 
 async def test_accepts_until_the_address_is_gone_everywhere_then_refuses(state):
+    assert not state.leaving
     draining = asyncio.create_task(drain(state, endpoint_removal_s=0.3, drain_s=10))
     await asyncio.sleep(0.05)
+    assert state.leaving
     assert not state.refusing
     assert await draining == 0
     assert state.refusing

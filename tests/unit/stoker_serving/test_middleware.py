@@ -144,7 +144,19 @@ async def test_while_it_leaves_new_requests_are_refused_and_running_ones_go_on(s
     assert running.sent[-1] == {"type": "http.response.body", "body": b""}
 
 
-async def test_while_it_leaves_the_engines_own_pages_still_answer_and_connections_close(state):
+@pytest.mark.parametrize("leaving", [False, True])
+async def test_an_answer_closes_its_connection_from_the_moment_the_instance_leaves(state, leaving):
+    released = asyncio.Event()
+    released.set()
+    if leaving:
+        state.leave()
+    answered = Client(Admission(streaming(released)))
+    await answered.task
+    assert answered.status == 200
+    assert (answered.headers.get(b"connection") == b"close") is leaving
+
+
+async def test_while_it_refuses_the_engines_own_pages_still_answer(state):
     released = asyncio.Event()
     released.set()
     admission = Admission(streaming(released))
