@@ -59,12 +59,12 @@ bench: install ## Measure the operator: tables, and JSON in build/bench/
 crds: install ## Write crds/ and docs/conditions.md from the models
 	$(BIN)/python -m stoker crds --checkout .
 
-.PHONY: nodes
-nodes: install ## Tests on a cluster with two nodes (as root)
-	$(BIN)/pytest -q tests/nodes
+.PHONY: e2e
+e2e: install ## Scenarios on a cluster with two nodes (as root); STOKER_E2E_STATE=FOLDER keeps the cluster
+	$(BIN)/pytest -q tests/e2e
 
 .PHONY: test
-test: check api-server nodes ## Everything, on a fresh machine, alone
+test: check api-server e2e ## Everything, on a fresh machine, alone
 
 .PHONY: cluster-up
 cluster-up: install ## Start a Kubernetes with two nodes on this machine (as root)

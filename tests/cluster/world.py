@@ -3,7 +3,7 @@
 import asyncio
 import copy
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from stoker.api import names
 from stoker.kube.client import Client
@@ -43,6 +43,10 @@ class World:
 
     client: Client
     namespace: str
+    spec: dict = field(default_factory=lambda: SPEC)
+    """What a service is made of where a test says nothing else."""
+    patience_s: float = 20
+    """How long instances may take until they serve."""
 
     async def apply(self, name="chat", *, manager="kubectl", **spec):
         """Apply a service as `kubectl apply --server-side` would; its fields are those of `spec`."""
@@ -51,7 +55,7 @@ class World:
                 "apiVersion": names.API_VERSION,
                 "kind": names.KIND,
                 "metadata": {"namespace": self.namespace, "name": name},
-                "spec": SPEC | spec,
+                "spec": self.spec | spec,
             },
             field_manager=manager,
         )
@@ -127,7 +131,7 @@ class World:
             assert revision in (None, selected), selected
             return service
 
-        return await eventually(check, within_s=20)
+        return await eventually(check, within_s=self.patience_s)
 
     async def selected(self, name="chat"):
         """The revision that the Service selects."""

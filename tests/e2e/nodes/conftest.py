@@ -1,4 +1,4 @@
-"""A cluster with two nodes for the tests of this folder, beside any other that is up. Needs root."""
+"""Pods on chosen nodes of the cluster."""
 
 import json
 
@@ -10,22 +10,14 @@ NAMESPACE = "nodes-test"
 
 
 @pytest.fixture(scope="session")
-def layout(tmp_path_factory):
-    """The cluster, with the file server's image on both nodes; it ends with the session."""
-    state = tmp_path_factory.mktemp("cluster")
-    try:
-        up = cluster.up(state, nodes=2)
-        image = images.find("file-server")
-        images.build([image])
-        images.load(image.name, cluster.running_nodes(up))
-        yield up
-    finally:
-        cluster.down(state)
-
-
-@pytest.fixture(scope="session")
 def kubectl(layout):
-    """``kubectl("get", "pods")`` in a namespace of the session; ``stdin`` is an object or a text."""
+    """``kubectl("get", "pods")`` in a namespace of the session; ``stdin`` is an object or a text.
+
+    The file server's image, which has Python, is on both nodes.
+    """
+    image = images.find("file-server")
+    images.build([image])
+    images.load(image.name, cluster.running_nodes(layout))
     control_plane.kubectl(layout, "create", "namespace", NAMESPACE)
 
     def call(*words, stdin=None):

@@ -3,7 +3,7 @@ import json
 import pytest
 from e2e.cluster.command import wait_for
 from e2e.file_server import manifests
-from tests.nodes.conftest import NAMESPACE, python_pod
+from tests.e2e.nodes.conftest import NAMESPACE, python_pod
 
 FETCH = """
 import ssl, sys, urllib.error, urllib.request
