@@ -32,13 +32,13 @@ def load(layout):
 
 
 @pytest.fixture(scope="session")
-def authority(on, load, tmp_path_factory):
+def authority(layout, on, load):
     """Stoker and the model registry are up; the value is what makes clients trust the registry."""
     for name in ("stoker", "stand-in-engine", "file-server"):
         load(name)
-    install.install(on, registry="localhost")
+    install.install(on, registry="localhost", version=images.version(images.find("stoker")))
     install.make_namespace(on, MODELS)
-    certificates = tmp_path_factory.mktemp("model-server")
+    certificates = layout.state / "model-server"
     model_server.start(on, namespace=MODELS, certificates=certificates)
     return manifests.make_tls(certificates, namespace=MODELS)
 
