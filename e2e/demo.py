@@ -4,14 +4,13 @@ Each step prints what it does and how long it has taken so far. The cluster stay
 you to look around; a second run takes what is there.
 """
 
-import sys
 from pathlib import Path
 
 import click
 import yaml
 from rich.console import Console
 
-from e2e import chat, install, model_server, target
+from e2e import chat, command_line, install, model_server, target
 from e2e.cluster import cluster, images, programs
 from e2e.cluster.command import wait_for
 from e2e.cluster.errors import ClusterError
@@ -136,12 +135,4 @@ def _where(on: Target) -> str:
 
 
 if __name__ == "__main__":
-    try:
-        main(standalone_mode=False)
-    except ClusterError as error:
-        sys.exit(f"error: {error}")
-    except click.ClickException as error:
-        error.show()
-        sys.exit(error.exit_code)
-    except click.Abort:
-        sys.exit(130)
+    command_line.run(main)

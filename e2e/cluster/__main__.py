@@ -1,10 +1,10 @@
 """The command line of the embedded cluster: ``python -m e2e.cluster --help``."""
 
-import sys
 from pathlib import Path
 
 import click
 
+from e2e import command_line
 from e2e.cluster import cluster, images, programs
 from e2e.cluster import status as statuses
 from e2e.cluster.errors import ClusterError
@@ -102,12 +102,4 @@ def _nodes(state: Path | None, names: tuple[str, ...]) -> list[RunningNode]:
 
 
 if __name__ == "__main__":
-    try:
-        main(standalone_mode=False)
-    except ClusterError as error:
-        sys.exit(f"error: {error}")
-    except click.ClickException as error:
-        error.show()
-        sys.exit(error.exit_code)
-    except click.Abort:
-        sys.exit(130)
+    command_line.run(main)

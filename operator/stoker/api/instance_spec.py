@@ -31,6 +31,9 @@ CPU = "cpu"
 _RESOURCE_OF_VENDOR: Mapping[str, str] = {"nvidia": "nvidia.com/gpu", "amd": "amd.com/gpu"}
 """What the vendors' device plugins advertise; a type starts with its vendor's name."""
 
+RESERVED_FLAGS = ("model", "served-model-name", "host", "port", "uds", "ssl-keyfile", "ssl-certfile")
+"""Arguments of the engine that Stoker sets and `engine.args` may not; without the leading dashes."""
+
 Argument: TypeAlias = Annotated[str, Field(max_length=4096)]
 
 
@@ -51,7 +54,8 @@ class ModelSpec(ApiModel):
     `az://CONTAINER/PATH`, `https://HOST/PATH`, `pvc://CLAIM/PATH` or, not in effect yet, `oci://REGISTRY/NAME:TAG`."""
     revision: ShortText | None = Field(default=None, examples=['"a09a354"'])
     """Commit, tag or version of the weights; quote it, as YAML takes some commits for numbers.
-    A moving name is resolved once for each revision of the service. Default: the source's newest."""
+    A moving name is resolved by each instance when it starts, and status names the result: give a
+    commit to be sure that all serve the same. Default: the source's newest."""
     sha256: Annotated[str, Field(max_length=128)] | None = Field(
         default=None, examples=["9f86d08..., 64 characters"]
     )

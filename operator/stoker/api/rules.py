@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from stoker.api.instance_spec import RESERVED_FLAGS
 from stoker.api.names import GROUP
 
 
@@ -168,8 +169,7 @@ _SCALING = (
 )
 
 _ENGINE_ARGS = Rule(
-    rule="self.all(arg, !arg.matches("
-    "r'''^--(model|served[_-]model[_-]name|host|port|uds|ssl[_-](key|cert)file)(=|$)'''))",
+    rule=f"self.all(arg, !arg.matches(r'''^--({'|'.join(RESERVED_FLAGS).replace('-', '[_-]')})(=|$)'''))",
     message="remove --model and --served-model-name, which model.uri and model.name say, and --host, "
     "--port, --uds and --ssl-*, as Stoker says where an instance listens",
     reason="FieldValueForbidden",

@@ -9,8 +9,8 @@ change what makes a pod an instance (labels that select it, containers, ports, p
 security settings, as the API has no field for those.
 
 Rejected: a preStop hook that waits (PID 1 drains on SIGTERM by itself, and knows when it is done);
-a startup probe sized by the weights (their size is not known here, and an engine that hangs while
-it loads is noticed by its supervisor, not by a guess).
+a startup probe sized by the weights (their size is not known here: the probe allows hours, and an
+engine that hangs while it loads is restarted only then).
 """
 
 from collections.abc import Iterable, Mapping

@@ -1,6 +1,7 @@
 import pytest
 from tests.unit.core.simulator import a_spec
 
+from stoker.api.instance_spec import RESERVED_FLAGS
 from stoker.api.spec import InferenceServiceSpec
 from stoker.core.engine_args import engine_args, refuse_args, served_names
 
@@ -107,3 +108,8 @@ def test_arguments_that_another_field_says_are_refused(argument):
 
 def test_any_other_argument_is_taken():
     assert refuse_args(["--max-num-seqs", "8", "-O3", "--model-impl=transformers"]) is None
+
+
+@pytest.mark.parametrize("flag", RESERVED_FLAGS)
+def test_what_the_api_server_refuses_is_refused_here_too(flag):
+    assert refuse_args([f"--{flag}=x"]) is not None
