@@ -73,6 +73,9 @@ CASES = {
             },
         }
     ),
+    "user ids left to OpenShift": Case(
+        values={"operator": {"podSecurityContext": dict.fromkeys(("runAsUser", "runAsGroup", "fsGroup"))}}
+    ),
     "names that YAML takes for numbers": Case(release="2026", namespace="1e3"),
     "a release with a long name of its own": Case(
         release="a-release-whose-name-takes-all-of-the-53-characters-x", values={"nameOverride": "heat"}

@@ -25,6 +25,10 @@ def test_renders_what_it_rendered_before(name, rendered, request):
     assert now == golden.read_text()
 
 
+def test_no_golden_file_is_left_of_a_case_that_is_gone():
+    assert {path.stem for path in GOLDEN.glob("*.yaml")} == {name.replace(" ", "-") for name in CASES}
+
+
 @pytest.mark.parametrize("name", [None, *CASES], ids=lambda name: name or "chart alone")
 def test_lints_without_a_warning(name, helm):
     assert "0 chart(s) failed" in helm(
@@ -113,6 +117,7 @@ def test_version_is_that_of_the_distribution():
 
 
 def test_notes_say_what_to_do_next(helm):
-    notes = helm("install", "stoker", str(CHART), "--dry-run=client", "--namespace", "x").split("NOTES:")[1]
-    for step in ("kubectl -n x rollout status", "kind: InferenceService", "kubectl describe infer"):
+    where = ("--dry-run=client", "--namespace", "x", "--set", "watchNamespaces={users}")
+    notes = helm("install", "stoker", str(CHART), *where).split("NOTES:")[1]
+    for step in ("kubectl -n x rollout status", "kind: InferenceService", "kubectl -n users describe infer"):
         assert step in notes
