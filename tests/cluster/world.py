@@ -147,6 +147,17 @@ class World:
         """Reasons of the Events on a service."""
         return [e["reason"] for e in await self.list(EVENTS) if e.get("regarding", {}).get("name") == name]
 
+    async def at_rest(self):
+        """`versions`, once they have been the same for half a second."""
+
+        async def check():
+            before = await self.versions()
+            await asyncio.sleep(0.5)
+            assert await self.versions() == before
+            return before
+
+        return await eventually(check, within_s=15)
+
     async def versions(self):
         """resourceVersion of the service objects and all their children: it changes with every write."""
         objects = [*(await self.list(INFERENCE_SERVICES)), *(await self.children()).values()]
