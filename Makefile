@@ -38,7 +38,7 @@ lint: install ## Style, types and the import contracts
 
 .PHONY: unit
 unit: install ## Unit tests: nothing but Python
-	$(BIN)/pytest -q tests/unit
+	$(BIN)/pytest -q tests/unit --cov
 
 .PHONY: check
 check: lint unit ## The inner loop: lint, types, contracts, unit tests
