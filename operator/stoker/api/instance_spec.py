@@ -111,7 +111,7 @@ class EnvVar(ApiModel):
 class EngineSpec(ApiModel):
     """How the engine (vLLM) runs."""
 
-    image: ShortText | None = Field(default=None, examples=["ghcr.io/acme/stoker-serving:1.4"])
+    image: ShortText | None = Field(default=None, examples=["registry.example.com/acme/stoker-serving:1.4"])
     """Image of the engine's container. Default: the operator's serving image for the accelerator."""
     args: Annotated[tuple[Argument, ...], Field(max_length=128)] = Field(
         default=(), examples=[["--max-num-seqs", "64"]]
