@@ -22,3 +22,10 @@ def layout(tmp_path_factory):
         yield cluster.up(state, nodes=2)
     finally:
         cluster.down(state)
+
+
+def pytest_terminal_summary(terminalreporter):
+    """What tests measured: the properties that they recorded."""
+    for report in terminalreporter.getreports("passed"):
+        for name, value in report.user_properties if report.when == "call" else ():
+            terminalreporter.write_line(f"{report.nodeid.rpartition('::')[2]}: {name} {value}")
