@@ -128,15 +128,18 @@ class _Step:
 
 def _hold(state: RevisionState, *, replicas: int) -> _Step:
     """The wanted revision has the traffic, or nothing has and it will be the first."""
-    if state.has_served or state.ready > 0 or replicas == 0:
-        return _Step(
-            serving=state.name, sizes={state.name: replicas}, message=f"{state.name} has all the traffic"
-        )
+    sizes = {state.name: replicas}
+    if state.has_served or state.ready > 0:
+        return _Step(serving=state.name, sizes=sizes, message=f"{state.name} has all the traffic")
+    first = f"{state.name} is the first revision and"
+    if replicas == 0:
+        message = f"{first} will serve when an instance is wanted"
+        return _Step(serving=state.name, sizes=sizes, message=message, has_served=False)
     return _Step(
         serving=state.name,
-        sizes={state.name: replicas},
+        sizes=sizes,
         reason=Reason.ROLLING_OUT,
-        message=f"{state.name} is the first revision and has no Ready instance yet",
+        message=f"{first} has no Ready instance yet",
         has_served=False,
     )
 

@@ -128,6 +128,11 @@ def test_the_first_revision_has_its_full_size_from_the_start():
     assert (decision.has_served, decision.rolled_out) == (True, True)
 
 
+def test_a_first_revision_of_which_no_instance_is_wanted_is_rolled_out_and_has_not_served():
+    decision = step(state("a", size=0, ready=0), wanted="a", serving=None, replicas=0)
+    assert (decision.has_served, decision.rolled_out, decision.reason) == (False, True, Reason.UP_TO_DATE)
+
+
 def test_a_first_revision_that_never_served_is_replaced_at_once():
     decision = step(state("a", ready=0), wanted="b", serving=None)
     assert (decision.serving, decision.sizes) == ("b", {"b": 3})
