@@ -47,8 +47,12 @@ check: lint unit ## The inner loop: lint, types, contracts, unit tests
 chart: install ## The chart's table of values, and build/stoker.yaml for kubectl
 	$(BIN)/python charts/generate.py
 
+.PHONY: programs
+programs: install ## Build Kubernetes and what belongs to it, once (into ~/.cache/stoker)
+	@$(BIN)/python -m e2e.cluster build
+
 .PHONY: api-server
-api-server: install ## Tests against a real API server, built from Go modules the first time
+api-server: programs ## Tests against a real API server, built from Go modules the first time
 	$(BIN)/pytest -q tests/chart tests/cluster
 
 .PHONY: bench
@@ -60,7 +64,8 @@ crds: install ## Write crds/ and docs/conditions.md from the models
 	$(BIN)/python -m stoker crds --checkout .
 
 .PHONY: e2e
-e2e: install ## Scenarios on a cluster with two nodes (as root); STOKER_E2E_STATE=FOLDER keeps the cluster
+e2e: programs ## Scenarios on a cluster with two nodes (as root); STOKER_E2E_STATE=FOLDER keeps the cluster
+	@$(BIN)/python -m e2e.cluster images --build-only
 	$(BIN)/pytest -q tests/e2e
 
 .PHONY: test

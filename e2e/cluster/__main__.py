@@ -65,11 +65,16 @@ def load_image(image: str, node_names: tuple[str, ...], state: Path | None) -> N
 @main.command("images")
 @click.argument("names", nargs=-1, metavar="[IMAGE]...")
 @click.option("--node", "node_names", multiple=True, help="Only on this node; may be repeated.")
+@click.option("--build-only", is_flag=True, help="Leave the nodes alone.")
 @_state
-def build_images(names: tuple[str, ...], node_names: tuple[str, ...], state: Path | None) -> None:
+def build_images(
+    names: tuple[str, ...], node_names: tuple[str, ...], build_only: bool, state: Path | None
+) -> None:
     """Build the project's images, all or those named, and bring them to the nodes if a cluster is up."""
     wanted = [images.find(name) for name in names] or images.IMAGES
     images.build(wanted)
+    if build_only:
+        return
     if load(_folder(state)) is None:
         click.echo("built only: no cluster is up", err=True)
         return
