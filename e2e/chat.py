@@ -33,21 +33,20 @@ class Answer:
 @contextlib.contextmanager
 def port_forward(target: Target, *, namespace: str, service: str) -> Iterator[int]:
     """A port on loopback that leads to a Service; it works on any cluster that kubectl reaches."""
-    forward = subprocess.Popen(
+    with subprocess.Popen(
         target.command("port-forward", f"--namespace={namespace}", f"service/{service}", ":80"),
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-    )
-    try:
-        assert forward.stdout is not None
-        line = forward.stdout.readline()
-        if (found := _FORWARDING.search(line)) is None:
-            raise ClusterError(f"kubectl port-forward to service/{service} ended: {line.strip()}")
-        yield int(found[1])
-    finally:
-        forward.terminate()
-        forward.wait()
+    ) as forward:
+        try:
+            assert forward.stdout is not None
+            line = forward.stdout.readline()
+            if (found := _FORWARDING.search(line)) is None:
+                raise ClusterError(f"kubectl port-forward to service/{service} ended: {line.strip()}")
+            yield int(found[1])
+        finally:
+            forward.terminate()
 
 
 def ask(port: int, *, model: str, question: str, max_tokens: int, show: Callable[[str], None]) -> Answer:
