@@ -1,5 +1,6 @@
 """The operator's replicas: which one leads, and its end without a word."""
 
+import contextlib
 import os
 import signal
 from pathlib import Path
@@ -60,9 +61,11 @@ def kill(layout, *pods):
     """SIGKILL to every process of these pods at once: nothing is given back, nothing is said."""
     marks = [pod["metadata"]["uid"] for pod in pods]
     for pid in cgroups.members(layout.network.cgroup):
-        text = Path(f"/proc/{pid}/cgroup").read_text()
-        if any(mark in text for mark in marks):
-            os.kill(pid, signal.SIGKILL)
+        # A process goes with the first one of its container.
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            text = Path(f"/proc/{pid}/cgroup").read_text()
+            if any(mark in text for mark in marks):
+                os.kill(pid, signal.SIGKILL)
 
 
 async def leader_has_looked(space):

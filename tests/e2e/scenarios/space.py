@@ -58,7 +58,8 @@ class Space(World):
         return sorted(mine, key=lambda pod: pod["metadata"]["name"])
 
     async def at_rest(self, name="chat", **spec):
-        """Apply a service and wait until all of it serves and nothing of what it was before is left."""
+        """Apply a service and wait until all of it serves, nothing of what it was before is left, and its
+        status says so."""
         await self.apply(name, **spec)
         await self.serving(name, replicas=spec.get("replicas", 1))
 
@@ -66,6 +67,11 @@ class Space(World):
             deployment = the_only(await self.deployments(name))
             left = [pod["metadata"]["name"] for pod in await self.pods(name)]
             assert len(left) == deployment["spec"]["replicas"], left
+            status = (await self.service(name))["status"]
+            assert [one["name"] for one in status["instances"] if one["state"] == "Serving"] == left
+            assert len(status["instances"]) == len(left), status["instances"]
+            phases = [revision["phase"] for revision in status["revisions"]]
+            assert [phase for phase in phases if phase != "Retired"] == ["Serving"], phases
 
         await eventually(check, within_s=self.patience_s)
         return await self.service(name)

@@ -41,6 +41,7 @@ async def test_when_the_leader_is_killed_the_other_replica_leads_within_20_s_and
     await operator_pods.leader_has_looked(space)
     identity, pod = await operator_pods.holder(space), await operator_pods.leader(space)
     versions, lives = await space.versions(), await space.lives()
+    status = (await space.service())["status"]
     (deployment,) = await space.deployments()
 
     operator_pods.kill(layout, pod)
@@ -50,6 +51,7 @@ async def test_when_the_leader_is_killed_the_other_replica_leads_within_20_s_and
     record_property("takeover_s", f"{takeover_s:.1f}")
     assert heir["metadata"]["uid"] != pod["metadata"]["uid"]
     await operator_pods.leader_has_looked(space)
+    assert (await space.service())["status"] == status
     assert await space.versions() == versions
     assert takeover_s <= TAKEOVER_S
 
