@@ -24,7 +24,6 @@ _MERGE_KEYS: Mapping[str, tuple[str, ...]] = {
     "imagePullSecrets": ("name",),
     "volumeMounts": ("mountPath",),
     "hostAliases": ("ip",),
-    "topologySpreadConstraints": ("topologyKey", "whenUnsatisfiable"),
     "ownerReferences": ("uid",),
 }
 """Lists that the API server merges item by item (`x-kubernetes-list-map-keys`), and by what."""

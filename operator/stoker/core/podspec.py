@@ -44,6 +44,9 @@ _TOPOLOGY_KEYS = {
     SpreadDomain.ZONE: "topology.kubernetes.io/zone",
     SpreadDomain.NODE: "kubernetes.io/hostname",
 }
+_WEIGHTS = {SpreadDomain.ZONE: 100, SpreadDomain.NODE: 50}
+"""Another zone counts for more than another node of the same one."""
+_PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 
 
 def pod_template(
@@ -78,10 +81,9 @@ def pod_template(
             _engine_container(spec, source, service_name=service_name, revision=revision, config=config)
         ],
         "volumes": _by_key("name", user.volumes, _volumes(spec, source)),
-        "topologySpreadConstraints": _spread(spec, revision=revision),
         "tolerations": [*_accelerator_tolerations(spec), *user.tolerations],
         "nodeSelector": user.node_selector,
-        "affinity": user.affinity,
+        "affinity": _spread(user.affinity or {}, spec.availability.spread, revision=revision),
         "imagePullSecrets": pull_secrets,
         "priorityClassName": user.priority_class_name,
         "runtimeClassName": user.runtime_class_name,
@@ -224,18 +226,28 @@ def _accelerator_tolerations(spec: InferenceServiceSpec) -> list[JsonObject]:
     return [{"key": resource, "operator": "Exists", "effect": "NoSchedule"}] if resource else []
 
 
-def _spread(spec: InferenceServiceSpec, *, revision: str) -> list[JsonObject]:
-    """A wish, never a must: with few free accelerators an instance in the wrong zone beats none."""
-    return [
+def _spread(affinity: JsonObject, domains: Iterable[SpreadDomain], *, revision: str) -> JsonObject:
+    """The user's affinity, and the wish that instances of a revision keep apart.
+
+    A wish, never a must: with few free accelerators an instance in the wrong zone beats none.
+    Rejected: `topologySpreadConstraints`, as the scheduler scores no node that lacks one of their
+    keys, and without zone labels instances would not be spread over nodes either.
+    """
+    apart = [
         {
-            "maxSkew": 1,
-            "topologyKey": key,
-            "whenUnsatisfiable": "ScheduleAnyway",
-            "labelSelector": {"matchLabels": {names.REVISION_LABEL: revision}},
+            "weight": _WEIGHTS[domain],
+            "podAffinityTerm": {
+                "topologyKey": key,
+                "labelSelector": {"matchLabels": {names.REVISION_LABEL: revision}},
+            },
         }
         for domain, key in _TOPOLOGY_KEYS.items()
-        if domain in spec.availability.spread
+        if domain in domains
     ]
+    if not apart:
+        return affinity
+    anti: JsonObject = affinity.get("podAntiAffinity") or {}
+    return {**affinity, "podAntiAffinity": {**anti, _PREFERRED: [*anti.get(_PREFERRED, []), *apart]}}
 
 
 def _by_key(

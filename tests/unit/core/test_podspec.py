@@ -8,6 +8,8 @@ from stoker.api.spec import InferenceServiceSpec
 from stoker.core.podspec import pod_template
 from stoker.core.sources import parse_source
 
+PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
+
 
 def build(*, config=CONFIG, service_name="chat", **fields):
     spec = a_spec(**fields)
@@ -207,13 +209,22 @@ def test_accelerator_nodes_are_tolerated_and_the_users_tolerations_kept():
     ],
 )
 def test_instances_of_a_revision_are_spread_over(fields, keys):
-    constraints = build(**fields)["spec"].get("topologySpreadConstraints", [])
-    assert [constraint["topologyKey"] for constraint in constraints] == keys
-    assert all(constraint["whenUnsatisfiable"] == "ScheduleAnyway" for constraint in constraints)
+    wishes = build(**fields)["spec"].get("affinity", {}).get("podAntiAffinity", {}).get(PREFERRED, [])
+    assert [wish["podAffinityTerm"]["topologyKey"] for wish in wishes] == keys
     assert all(
-        constraint["labelSelector"]["matchLabels"] == {"serving.stoker.dev/revision": "chat-5f3a9c01"}
-        for constraint in constraints
+        wish["podAffinityTerm"]["labelSelector"]["matchLabels"]
+        == {"serving.stoker.dev/revision": "chat-5f3a9c01"}
+        for wish in wishes
     )
+
+
+def test_spreading_adds_to_the_users_own_affinity():
+    users = {"weight": 1, "podAffinityTerm": {"topologyKey": "rack"}}
+    pod = build(podTemplate={"affinity": {"nodeAffinity": {"a": 1}, "podAntiAffinity": {PREFERRED: [users]}}})
+    affinity = pod["spec"]["affinity"]
+    assert affinity["nodeAffinity"] == {"a": 1}
+    assert affinity["podAntiAffinity"][PREFERRED][0] == users
+    assert len(affinity["podAntiAffinity"][PREFERRED]) == 3
 
 
 def test_the_users_pod_template_is_merged_in():
@@ -222,7 +233,8 @@ def test_the_users_pod_template_is_merged_in():
     assert template["metadata"]["labels"]["team"] == "search"
     assert template["metadata"]["annotations"] == {"note": "x"}
     assert pod["nodeSelector"] == {"pool": "gpu"}
-    assert pod["affinity"] == {"podAntiAffinity": {"namespaceSelector": {}}}, "an empty selector means all"
+    assert pod["affinity"]["podAntiAffinity"]["namespaceSelector"] == {}, "an empty selector means all"
+    assert "nothing" not in pod["affinity"]["podAntiAffinity"]
     assert (pod["priorityClassName"], pod["runtimeClassName"]) == ("serving", "nvidia")
     assert named(pod["volumes"], "prompts") == {"name": "prompts", "configMap": {"name": "prompts"}}
     assert {"name": "prompts", "mountPath": "/prompts"} in engine(template)["volumeMounts"]
