@@ -78,6 +78,7 @@ async def test_kubectl_scale_sets_the_number_of_instances_and_zero_is_ready(spac
     (first,) = await space.lives("scaled")
     await space.kubectl("scale", "infer", "scaled", "--replicas=2")
     await space.serving("scaled", replicas=2)
+    assert {pod["spec"]["nodeName"] for pod in await space.pods("scaled")} == {"node-1", "node-2"}
     assert first in await space.lives("scaled")
 
     await space.kubectl("scale", "infer", "scaled", "--replicas=0")
