@@ -1,18 +1,11 @@
 import pytest
 from aiohttp.test_utils import TestClient, TestServer
+from tests.unit.clock import Clock
 
 from stoker.controller.health import Health, WatchCheck
 from stoker.controller.queue import Key, WorkQueue
 from stoker.controller.triggers import Triggers
 from stoker.kube.lease import Lease, LeaseTimes
-
-
-class Clock:
-    def __init__(self):
-        self.now_s = 0.0
-
-    def __call__(self):
-        return self.now_s
 
 
 class NoLease:

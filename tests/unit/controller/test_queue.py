@@ -4,18 +4,11 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from tests.unit.clock import Clock
 
 from stoker.controller.queue import Key, WorkQueue
 
 A, B, C = (Key("demo", name) for name in "abc")
-
-
-class Clock:
-    def __init__(self):
-        self.now_s = 0.0
-
-    def __call__(self):
-        return self.now_s
 
 
 @pytest.fixture

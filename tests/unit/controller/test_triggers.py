@@ -1,6 +1,7 @@
 import copy
 
 import pytest
+from tests.unit.clock import Clock
 
 from stoker.api.names import SERVICE_LABEL, child_name
 from stoker.controller.queue import WorkQueue
@@ -15,14 +16,6 @@ def service(name="chat", **metadata):
 def pod(service_name, namespace="demo"):
     labels = {SERVICE_LABEL: child_name(service_name)}
     return {"kind": "Pod", "metadata": {"namespace": namespace, "name": "p", "labels": labels}}
-
-
-class Clock:
-    def __init__(self):
-        self.now_s = 0.0
-
-    def __call__(self):
-        return self.now_s
 
 
 @pytest.fixture

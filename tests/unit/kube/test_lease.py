@@ -2,17 +2,10 @@ import asyncio
 import copy
 
 import pytest
+from tests.unit.clock import Clock
 
 from stoker.kube.errors import ConflictError, RetryError
 from stoker.kube.lease import LeadershipLostError, Lease, LeaseTimes
-
-
-class Clock:
-    def __init__(self):
-        self.now_s = 100.0
-
-    def __call__(self):
-        return self.now_s
 
 
 class Store:
@@ -59,7 +52,7 @@ class Store:
 
 @pytest.fixture
 def clock():
-    return Clock()
+    return Clock(100.0)
 
 
 @pytest.fixture

@@ -1,4 +1,5 @@
 import pytest
+from tests.unit.clock import Clock
 
 from stoker.core.model import Event
 from stoker.kube.errors import InvalidError
@@ -9,14 +10,6 @@ SERVICE = {
     "kind": "InferenceService",
     "metadata": {"namespace": "demo", "name": "chat", "uid": "u1", "resourceVersion": "7"},
 }
-
-
-class Clock:
-    def __init__(self):
-        self.now_s = 0.0
-
-    def __call__(self):
-        return self.now_s
 
 
 class Store:

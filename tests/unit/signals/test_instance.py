@@ -5,6 +5,7 @@ import asyncio
 import aiohttp
 import pytest
 from aiohttp import web
+from tests.unit.clock import Clock
 
 from stoker.signals.instance import InstanceReports
 
@@ -29,14 +30,6 @@ def pod(name="one", *, ready=True, container="c1", ip="127.0.0.1", state="runnin
             "containerStatuses": [{"name": "engine", "containerID": container, "state": {state: {}}}],
         },
     }
-
-
-class Clock:
-    def __init__(self):
-        self.now_s = 0.0
-
-    def __call__(self):
-        return self.now_s
 
 
 class Instance:
