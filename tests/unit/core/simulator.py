@@ -218,3 +218,26 @@ def a_report(revision, **fields):
         in_flight=0,
     )
     return replace(report, **fields)
+
+
+def a_settled_cluster(**fields):
+    cluster = Cluster(a_service(a_spec(**fields)))
+    cluster.settle()
+    return cluster
+
+
+def only(things):
+    (thing,) = things
+    return thing
+
+
+def child(cluster, kind):
+    return only(value for (its_kind, _), value in cluster.children.items() if its_kind == kind)
+
+
+def phases(cluster):
+    return {record["name"]: record["phase"] for record in cluster.status["revisions"]}
+
+
+def event_reasons(plans):
+    return [event.reason for plan in plans for event in plan.events]
