@@ -150,7 +150,7 @@ class AcceleratorSpec(Accelerator):
     """Accelerators of one instance, and what else would do."""
 
     alternatives: Annotated[tuple[Accelerator, ...], Field(min_length=1, max_length=8)] = Field(
-        default=(), examples=[[{"type": "nvidia-a100-80g"}]]
+        default=(), examples=[[{"type": "nvidia-a100-80gb"}]]
     )
     """What to use where the first choice is not to be had, best first."""
 
