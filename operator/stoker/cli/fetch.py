@@ -1,7 +1,7 @@
 """`stoker fetch`: put the weights of a model into a folder, verified.
 
 It is the init container of an instance, and works as well by hand. Everything it does is in
-`stoker.agent.fetch`, where the node agent finds it too; here are arguments, environment and the
+`stoker.fetch`, where others find it too; here are arguments, environment and the
 last words.
 """
 
@@ -15,19 +15,19 @@ from pathlib import Path
 
 import click
 
-from stoker.agent import termination
-from stoker.agent.fetch.choose import open_source
-from stoker.agent.fetch.credentials import Credentials, load_credentials
-from stoker.agent.fetch.download import Limits, Wish, fetch, present
-from stoker.agent.fetch.errors import FetchError
-from stoker.agent.fetch.guard import AddressGuard
-from stoker.agent.fetch.local import verify_in_place
-from stoker.agent.fetch.manifest import Manifest
-from stoker.agent.fetch.progress import Progress
-from stoker.agent.fetch.staging import Place
 from stoker.api.reasons import TerminationClass
 from stoker.core.model import Refusal
 from stoker.core.sources import Scheme, parse_source
+from stoker.fetch import termination
+from stoker.fetch.choose import open_source
+from stoker.fetch.credentials import Credentials, load_credentials
+from stoker.fetch.download import Limits, Wish, fetch, present
+from stoker.fetch.errors import FetchError
+from stoker.fetch.guard import AddressGuard
+from stoker.fetch.local import verify_in_place
+from stoker.fetch.manifest import Manifest
+from stoker.fetch.progress import Progress
+from stoker.fetch.staging import Place
 
 _DIGEST = re.compile(r"(sha256:)?[0-9a-fA-F]{64}")
 _ADAPTER = re.compile(r"(?P<name>[A-Za-z0-9][A-Za-z0-9._-]{0,62})=(?P<uri>.+)")
