@@ -1,8 +1,7 @@
 """`stoker fetch`: put the weights of a model into a folder, verified.
 
 It is the init container of an instance, and works as well by hand. Everything it does is in
-`stoker.fetch`, where others find it too; here are arguments, environment and the
-last words.
+`stoker.fetch`, where others find it too; here are arguments, environment and the last words.
 """
 
 import asyncio
