@@ -75,6 +75,20 @@ LayerKind: TypeAlias = FullAttention | SlidingWindow | ChunkedAttention | Latent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LatentProjections:
+    """The matrices around latent attention, of which the cache keeps nothing."""
+
+    query_rank: int
+    """Elements that a query is compressed to (`q_lora_rank`); 0 if it is not."""
+    nope_dim: int
+    """Elements of a query head that carry no position (`qk_nope_head_dim`)."""
+    value_dim: int
+    """Elements of a value head (`v_head_dim`)."""
+    indexer_heads: int = 0
+    """Heads of the sparse indexer (`index_n_heads`)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Experts:
     """The experts of a mixture-of-experts model."""
 
@@ -90,6 +104,16 @@ class Experts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ModuleFormat:
+    """A format that some modules are stored in."""
+
+    modules: tuple[str, ...]
+    """Their names, as the config has them: whole, with `*`, or `re:` and an expression."""
+    bits: float
+    group_size: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Quantization:
     """How the weights of the linear layers are stored."""
 
@@ -101,6 +125,10 @@ class Quantization:
     """Weights that share a scale (and zero point); 0 for one scale per channel or tensor."""
     kept_modules: tuple[str, ...] = ()
     """Modules left in the model's own type, as the config names them (`lm_head`, `router` ...)."""
+    exceptions: tuple[ModuleFormat, ...] = ()
+    """Modules that are quantized in another way than the rest."""
+    on_the_fly: bool = False
+    """Whether the files hold the model's own type, and the engine quantizes while it loads them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,7 +138,8 @@ class ModelConfig:
     architecture: str
     """First of its `architectures`, such as `Qwen2ForCausalLM`."""
     layers: tuple[LayerKind | None, ...]
-    """What each decoder layer keeps, in order; None for one that keeps nothing of its own."""
+    """What each decoder layer keeps, in order; None for one that keeps nothing of its own. A layer with
+    attention and a state beside it (Falcon-H1) stands here as two."""
     hidden_size: int
     vocab_size: int
     attention_heads: int
@@ -126,5 +155,20 @@ class ModelConfig:
     """Most tokens of a request that the model was made for; None if its config does not say."""
     multimodal: bool = False
     """Whether it also takes pictures or sound, whose encoder needs memory that is not computed."""
+    latent: LatentProjections | None = None
+    """Of the layers with latent attention; None if there are none."""
+    borrowing: tuple[LayerKind, ...] = ()
+    """Attention of the layers that use the keys and values of earlier ones: weights, but no cache."""
+    dense_layers: int = 0
+    """Layers with an MLP of `intermediate_size`, beside or instead of experts."""
+    mlp_matrices: int = 3
+    """Matrices of an MLP or expert: 3 with a gate, 2 without."""
+    query_gate: bool = False
+    """Whether the queries bring a gate of their own size for the attention's output (Qwen3-Next)."""
+    other_parameters: int = 0
+    """Parameters of the language model outside the layers' matrices and the vocabulary: learned
+    positions, Gemma's embeddings for each layer."""
+    encoder_parameters: int = 0
+    """Parameters of the encoder for pictures, roughly; 0 without, or if its config is not readable."""
     unknown: tuple[str, ...] = ()
     """What could not be read, one sentence each, with the safe assumption that stands in for it."""
