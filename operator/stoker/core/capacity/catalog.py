@@ -207,14 +207,14 @@ _TPU_V6E = _list_price(2.70, "2026-08-01", "cloud.google.com/tpu/pricing, us-eas
 # XLA), the least of several. Bandwidth and operations: the vendors' pages as collected in
 # stas00/ml-engineering, compute/accelerator/README.md @7bc7c30; without structured sparsity. Of an A10G only
 # the memory is published by its vendor; its operations are taken as half of an A10's. RTX PRO 6000: the
-# server edition. Gaudi 3: at the shipped clock. The memory of a GH200 144 GB is taken from the H200, which has
-# the same stacks; Gaudi 3's from its 128 GB less what a Gaudi 2 keeps for itself (94.6 of 96).
+# server edition. Gaudi 3: at the shipped clock. The memory of a GH200 144 GB is taken from the H200, which
+# has the same stacks; Gaudi 3's from its 128 GB less what a Gaudi 2 keeps for itself (94.6 of 96).
 _ROWS = (
     #    name                   GiB     GB/s   TFLOPS in 16, 8, 4 bit   link  node  price
     _row("nvidia-t4", 14.56, 300, (65, None, None), 16, 8, None),
     _row("nvidia-l4", 22.03, 300, (121, 242, None), 31, 8, _L4),
     _row("nvidia-l40s", 44.42, 864, (362, 733, None), 31, 8, _coreweave(18.00)),
-    _row("nvidia-a10g", 21.95, 600, (62.5, None, None), None, 8, None),
+    _row("nvidia-a10g", 21.95, 600, (62.5, None, None), 31, 8, None),
     _row("nvidia-a100-40gb", 39.38, 1555, (312, None, None), 300, 8, _A100_40),
     _row("nvidia-a100-80gb", 79.15, 2039, (312, None, None), 300, 8, _coreweave(21.60)),
     _row("nvidia-h100-80gb", 79.18, 3350, (989, 1979, None), 450, 8, _coreweave(49.24)),
