@@ -1,0 +1,1 @@
+"""The entry for clients: bounded queues, choice of instance, streams that survive."""
