@@ -38,6 +38,9 @@ def band(work: Work, hardware: Hardware) -> Band:
     if hardware.pipeline_parallel > 1:
         low *= 0.6
         why.append("No reading with pipeline parallelism was found.")
+    if hardware.data_parallel > 1 and work.expert_bytes:
+        low *= 0.6
+        why.append("No reading with experts spread over data-parallel engines was found.")
     return Band(low=low, high=measured.high, why=" ".join(why))
 
 

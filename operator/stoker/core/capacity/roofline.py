@@ -46,9 +46,15 @@ class Hardware:
     accelerator: Accelerator
     tensor_parallel: int = 1
     pipeline_parallel: int = 1
+    data_parallel: int = 1
+    """Engines that share the requests, and the routed experts."""
+
+    def of_one_engine(self, requests: float) -> float:
+        """How many of the requests one engine has, if it has any: a lone one is not divided."""
+        return max(requests / self.data_parallel, min(requests, 1.0))
 
 
-MEMORY_EFFICIENCY = 0.9
+_MEMORY_EFFICIENCY = 0.9
 """Share of the bandwidth that the bare reading of weights and KV reaches (readings 1 and 3 give .94)."""
 
 
@@ -56,19 +62,21 @@ def memory_s(work: Work, hardware: Hardware, *, requests: float) -> float:
     """The least time of one decode step, by what it reads.
 
     With tokens sent to experts independently, `requests` tokens touch `1 - (1 - share) ** requests` of them.
-    Pipeline stages read their weights one after the other, so those gain by tensor parallelism only.
+    Pipeline stages read their weights one after the other, so those gain by tensor parallelism only. Engines
+    of a data-parallel group read the experts that all their requests need together, each a part of them.
 
     Example: Qwen3-8B in bfloat16 on an H100, 16 requests of 2,048 tokens that get 2,048 more:
     (16.38e9 + 16 x 3,072 x 147,456) / 3,350e9 = 7.05 ms, so at most 16 / 7.05 ms = 2,269 tokens/s.
     """
     bandwidth = hardware.accelerator.bandwidth_bytes_per_s * hardware.tensor_parallel
     touched = 1 - math.pow(1 - work.expert_share, requests)
-    weights = work.dense_bytes + work.expert_bytes * touched
-    return (weights + requests * work.kv_bytes / hardware.pipeline_parallel) / bandwidth
+    weights = work.dense_bytes + work.expert_bytes * touched / hardware.data_parallel
+    own = hardware.of_one_engine(requests)
+    return (weights + own * work.kv_bytes / hardware.pipeline_parallel) / bandwidth
 
 
 def operations_s(flops: float, hardware: Hardware, *, bits: int) -> float:
-    """The least time for so many dense operations."""
+    """The least time of one engine for so many dense operations."""
     accelerator = hardware.accelerator
     speed = accelerator.flops_16bit
     if bits <= 8 and accelerator.flops_8bit is not None:
@@ -85,15 +93,16 @@ def decode_step_s(work: Work, hardware: Hardware, *, requests: float) -> float:
     The operations of the new tokens come on top of the memory's time: with 256 requests an H100 needs a fifth
     longer than memory and layers explain (readings 28 and 29), and these are just that fifth.
     """
-    read = memory_s(work, hardware, requests=requests) / MEMORY_EFFICIENCY
-    compute = operations_s(work.token_flops * requests, hardware, bits=work.bits)
+    read = memory_s(work, hardware, requests=requests) / _MEMORY_EFFICIENCY
+    own = hardware.of_one_engine(requests)
+    compute = operations_s(work.token_flops * own, hardware, bits=work.bits)
     return read + work.layers * _fixed_s(work, hardware) + compute / hardware.pipeline_parallel
 
 
 def prefill_s(work: Work, hardware: Hardware) -> float:
     """Likely time that one prompt takes from the engine."""
     least = operations_s(work.prefill_flops, hardware, bits=work.bits)
-    return least / prefill_efficiency(hardware)
+    return least / _prefill_efficiency(hardware)
 
 
 def _fixed_s(work: Work, hardware: Hardware) -> float:
@@ -105,11 +114,15 @@ def _fixed_s(work: Work, hardware: Hardware) -> float:
     return 50e-6  # readings 1-4, 7, 12, 13, 15, 16, 18, 21
 
 
-def prefill_efficiency(hardware: Hardware) -> float:
-    """Share of the dense operations that prefill reaches beside decoding."""
+def _prefill_efficiency(hardware: Hardware) -> float:
+    """Share of the dense operations that prefill reaches beside decoding.
+
+    Over several AMD cards it falls: from .25 of one MI300X (reading 31) to .06 of eight MI355X (reading 34,
+    and prompts of 16k to 64k tokens). A curve between them keeps a second card from being taken for a loss.
+    """
     vendor = hardware.accelerator.vendor
     if vendor == "nvidia":
         return 0.5  # readings 19, 33; first tokens at one request: .35 to .61
-    if vendor == "amd" and hardware.tensor_parallel > 1:
-        return 0.06  # reading 34, and 64k prompts on eight MI355X
-    return 0.25  # readings 31, 36; one TPU v6e reads .26
+    if vendor == "amd":
+        return 0.25 / math.pow(hardware.tensor_parallel, 0.7)
+    return 0.25  # reading 36; one TPU v6e reads .26

@@ -13,11 +13,13 @@ from stoker.core.capacity.architecture import (
     LayerKind,
     LinearState,
     ModelConfig,
+    Quantization,
     SlidingWindow,
 )
 from stoker.core.capacity.bands import Band, band
 from stoker.core.capacity.catalog import Accelerator
 from stoker.core.capacity.engine_settings import EngineSettings
+from stoker.core.capacity.kv_dtypes import attention_bytes, latent_bytes, state_bytes
 from stoker.core.capacity.roofline import Hardware, Work, decode_step_s, prefill_s
 
 
@@ -66,7 +68,7 @@ def throughput(
     settings: EngineSettings,
     workload: Workload,
 ) -> Throughput:
-    """Speed of one instance when `workload.requests` (at most `max_num_seqs`) run at once, all the time.
+    """Speed of one instance when `workload.requests` run at once all the time, or as many as its engine lets.
 
     `weight_bytes` is the whole model with its routed experts, `expert_bytes` these alone.
 
@@ -86,8 +88,9 @@ def throughput(
         accelerator=accelerator,
         tensor_parallel=settings.tensor_parallel,
         pipeline_parallel=settings.pipeline_parallel,
+        data_parallel=settings.data_parallel,
     )
-    requests = min(workload.requests, settings.max_num_seqs)
+    requests = min(workload.requests, settings.max_num_seqs * settings.data_parallel)
     return speed(work, hardware, requests=requests, output_tokens=workload.output_tokens)
 
 
@@ -98,9 +101,10 @@ def speed(work: Work, hardware: Hardware, *, requests: float, output_tokens: flo
     prefill = prefill_s(work, hardware)
     # In the time in which a request gets all its tokens, every other one enters once and its prompt holds
     # up the rest; stages of a pipeline work on several prompts at once.
-    interruptions = requests / output_tokens * prefill / hardware.pipeline_parallel
+    own = hardware.of_one_engine(requests)
+    interruptions = own / output_tokens * prefill / hardware.pipeline_parallel
     likely = requests / (step + interruptions)
-    by_others = interruptions * max(requests - 1, 0) / requests
+    by_others = interruptions * max(own - 1, 0) / own
     return Throughput(
         output_tokens_per_s=Range(low=likely * trust.low, likely=likely, high=likely * trust.high),
         time_to_first_token_s=_first_token(
@@ -131,7 +135,7 @@ def _first_token(work: Work, hardware: Hardware, trust: Band, *, requests: float
     measured 835.
     """
     prefill = prefill_s(work, hardware)
-    others = max(requests - 1, 0)
+    others = max(hardware.of_one_engine(requests) - 1, 0)
     alone = max(prefill, decode_step_s(work, hardware, requests=1)) + _FRONT_S
     running = decode_step_s(work, hardware, requests=requests) * min(others, 1)
     # Not more than half of the others, on average, are ahead.
@@ -155,53 +159,54 @@ def work_of(
     """What a workload asks of the hardware, with each request in the middle of its output."""
     prompt = workload.prompt_tokens
     middle = prompt + workload.output_tokens / 2
-    element = _kv_element_bytes(model, settings)
-    layers = [layer for layer in model.layers if layer is not None]
-    attention = sum(_attention_flops(layer, model.attention_heads, prompt) for layer in layers)
+    # Layers that keep nothing of their own read what others keep.
+    layers = [layer for layer in (*model.layers, *model.borrowing) if layer is not None]
     experts = model.experts
     return Work(
         dense_bytes=weight_bytes - expert_bytes,
         expert_bytes=expert_bytes,
         expert_share=experts.per_token / experts.count if experts else 0.0,
         layers=len(model.layers),
-        kv_bytes=sum(_kv_read_bytes(layer, settings, middle, element) for layer in layers),
-        prefill_flops=2 * active_parameters * prompt + attention,
+        kv_bytes=sum(_read_bytes(layer, model, settings, length=middle) for layer in layers),
+        prefill_flops=2 * active_parameters * prompt
+        + sum(_attention_flops(layer, model, prompt) for layer in layers),
         token_flops=2 * active_parameters,
-        bits=_operation_bits(model),
+        bits=_operation_bits(model.quantization),
     )
 
 
-def _kv_read_bytes(layer: LayerKind, settings: EngineSettings, length: float, element: float) -> float:
+def _read_bytes(layer: LayerKind, model: ModelConfig, settings: EngineSettings, *, length: float) -> float:
     """Bytes that a step reads of one request in one layer, on all tensor-parallel ranks together.
 
     A rank holds at least one head, so with more ranks than heads each head is read several times, and the one
     latent vector on every rank; decode context parallelism splits these copies again. A state of fixed size
     is read and written.
     """
+    own, dtype = model.bytes_per_element, settings.kv_cache_dtype
     if isinstance(layer, LinearState):
-        state = layer.state_bytes_per_element or element
-        return 2 * layer.value_heads * layer.key_dim * layer.value_dim * state
+        return 2 * state_bytes(layer, tensor_parallel=1, speculative_tokens=0, own=own)
     ranks = settings.tensor_parallel / settings.decode_context_parallel
     if isinstance(layer, LatentAttention):
-        return max(1, ranks) * (layer.rank + layer.rope_dim) * length * element
-    return max(layer.kv_heads, ranks) * (layer.key_dim + layer.value_dim) * _seen(layer, length) * element
+        return max(1, ranks) * latent_bytes(layer, kv_cache_dtype=dtype, own=own) * length
+    copies = max(1, ranks / layer.kv_heads)
+    token = attention_bytes(layer, heads=layer.kv_heads, kv_cache_dtype=dtype, own=own)
+    return copies * token * _seen(layer, length)
 
 
-def _attention_flops(layer: LayerKind, heads: int, prompt: float) -> float:
+def _attention_flops(layer: LayerKind, model: ModelConfig, prompt: float) -> float:
     """Operations that a prompt's tokens spend on one another: two for each pair, head and element.
 
     Half of all pairs count, as no token looks ahead. For Llama-3.1-8B they reach those of the weights at
-    61,000 tokens.
+    61,000 tokens. Latent vectors are unpacked for it.
     """
     if isinstance(layer, LinearState):
         return 0.0
     if isinstance(layer, LatentAttention):
-        # Prompts are attended in the uncompressed form: 128 elements beside the position, and 128 values,
-        # in every model of this kind that was published.
-        return prompt**2 * heads * (2 * 128 + layer.rope_dim)
+        unpacked = model.latent.nope_dim + model.latent.value_dim if model.latent else 2 * layer.rank
+        return prompt**2 * model.attention_heads * (unpacked + layer.rope_dim)
     seen = _seen(layer, prompt)
     twice_pairs = seen * prompt if isinstance(layer, ChunkedAttention) else seen * (2 * prompt - seen)
-    return twice_pairs * heads * (layer.key_dim + layer.value_dim)
+    return twice_pairs * model.attention_heads * (layer.key_dim + layer.value_dim)
 
 
 def _seen(layer: FullAttention | SlidingWindow | ChunkedAttention, length: float) -> float:
@@ -211,23 +216,21 @@ def _seen(layer: FullAttention | SlidingWindow | ChunkedAttention, length: float
     return min(length, layer.chunk) if isinstance(layer, ChunkedAttention) else length
 
 
-def _kv_element_bytes(model: ModelConfig, settings: EngineSettings) -> float:
-    dtype = settings.kv_cache_dtype
-    if dtype.startswith(("fp8", "int8")):
-        return 1.0
-    if dtype.startswith("nvfp4"):
-        return 9 / 16  # four bits, and one byte of scale for each 16 elements
-    return float(model.bytes_per_element)
+_MULTIPLY_IN_8 = ("compressed-tensors", "modelopt", "quark")
+"""Methods without fp8 in their name whose 8 bits are multiplied as they are; GPTQ unpacks its own."""
+_FP4_GROUP = 16
+"""Weights that share a scale in NVFP4, the only 4-bit format of compressed-tensors multiplied in 4."""
 
 
-def _operation_bits(model: ModelConfig) -> int:
-    """Of the numbers that the linear layers multiply.
+def _operation_bits(quantization: Quantization | None) -> int:
+    """Of the numbers that the linear layers multiply, where the accelerator can.
 
-    AWQ, GPTQ and the like store 4 or 8 bits and multiply in 16; fp8 multiplies in 8, fp4 in 4 where it can.
+    AWQ, GPTQ and the like store 4 or 8 bits and multiply in 16.
     """
-    quantization = model.quantization
     if quantization is None:
         return 16
-    if "fp4" in quantization.method:
+    method = quantization.method
+    packed = method == "compressed-tensors" and quantization.group_size == _FP4_GROUP
+    if quantization.bits == 4 and ("fp4" in method or method == "quark" or packed):
         return 4
-    return 8 if quantization.bits == 8 and quantization.method not in ("gptq", "bitsandbytes") else 16
+    return 8 if quantization.bits == 8 and ("fp8" in method or method in _MULTIPLY_IN_8) else 16

@@ -21,6 +21,7 @@ from stoker.core.capacity.architecture import (
     Experts,
     FullAttention,
     LatentAttention,
+    LatentProjections,
     LayerKind,
     ModelConfig,
     Quantization,
@@ -68,6 +69,7 @@ def model(
             bytes_per_element=2,
             quantization=Quantization(method=method, bits=bits, group_size=0) if method else None,
             context_length=None,
+            latent=LatentProjections(query_rank=1536, nope_dim=128, value_dim=128),
         ),
         weight_bytes=round(gigabytes * 1e9),
         expert_bytes=round(expert_gigabytes * 1e9),
@@ -227,7 +229,7 @@ READINGS = _readings(
 """
 )
 
-# Found later; they set no constant of the likely speed (but k's other rows set the .06 of several AMD cards),
+# Found later; they set no constant of the likely speed (but k's long prompts that of several AMD cards),
 # and the bands were opened to hold the worst of them (r1, s215, v1).
 # r: tenstorrent/tt-inference-server issue 356. s: gpustack/gpustack docs/performance-lab/gpt-oss-20b/a100.md
 # (no limit on requests, so vLLM's default of 256 for an A100). t: vllm-project/vllm issue 17788 (H100 NVL, at

@@ -26,8 +26,13 @@ EXPERTS = Work(
 )
 
 
-def on(name: str, ranks: int = 1, stages: int = 1) -> Hardware:
-    return Hardware(accelerator=ACCELERATORS[name], tensor_parallel=ranks, pipeline_parallel=stages)
+def on(name: str, ranks: int = 1, stages: int = 1, engines: int = 1) -> Hardware:
+    return Hardware(
+        accelerator=ACCELERATORS[name],
+        tensor_parallel=ranks,
+        pipeline_parallel=stages,
+        data_parallel=engines,
+    )
 
 
 @pytest.mark.parametrize(
@@ -43,6 +48,8 @@ def on(name: str, ranks: int = 1, stages: int = 1) -> Hardware:
         pytest.param(EXPERTS, on("google-tpu-v6e"), 0.4, 1.6, "not NVIDIA's", id="experts on a TPU"),
         pytest.param(DENSE, on("cpu"), 0.1, 1.5, "cores, memory channels", id="processors"),
         pytest.param(DENSE, on("nvidia-h200", 8, 2), 0.45, 1.3, "pipeline", id="a pipeline"),
+        pytest.param(EXPERTS, on("nvidia-h200", 1, 1, 8), 0.3, 1.5, "data-parallel", id="experts spread"),
+        pytest.param(DENSE, on("nvidia-h200", 1, 1, 8), 0.75, 1.3, "dense models", id="engines side by side"),
     ],
 )
 def test_the_less_was_measured_the_wider_the_band(work, hardware, low, high, why):
