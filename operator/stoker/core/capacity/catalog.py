@@ -6,8 +6,8 @@ a slice that NVIDIA's Multi-Instance GPU cuts from a card is the card's name, `-
 the name is stored in objects and compared, and `h100` would be two names for one thing.
 
 Memory is what the driver reports, less than the product's name says: 0.8 of 80 GB is a whole model. Prices
-are list prices with their date; they differ up to fivefold between vendors (an H100 from 2.69 to 12.29
-dollars on 2026-11-09), so one vendor's list is used as far as it goes, and `with_prices` puts yours in place.
+are on-demand list prices with their date, from the middle of what was found: they differ up to fivefold
+between vendors (an H100 from 2.69 to 12.29 dollars on 2026-11-09), and `with_prices` puts yours in place.
 Rejected: a default for a price that is not known; an advice that counts it as 0 would always win.
 """
 
@@ -161,11 +161,6 @@ def _refused(message: str) -> Refusal:
     return Refusal(reason=Reason.UNKNOWN_ACCELERATOR, message=message)
 
 
-def _coreweave(per_hour_of_eight: float) -> Price:
-    """A node of eight, per accelerator."""
-    return _list_price(per_hour_of_eight / 8, "2026-09-20", "coreweave.com/pricing")
-
-
 def _list_price(per_hour: float, as_of: str, source: str) -> Price:
     return Price(per_hour=per_hour, currency="USD", as_of=as_of, source=source)
 
@@ -196,11 +191,17 @@ def _row(
     )
 
 
-_GH200 = _list_price(6.50, "2026-09-20", "coreweave.com/pricing")
-_L4 = _list_price(0.8048, "2026-09-26", "AWS g6.xlarge, us-east-1, with its 4 processors")
-_A100_40 = _list_price(1.99, "2026-09-20", "lambda.ai/instances")
+# As others quoted these lists on those days.
+_LAMBDA = ("2026-09-20", "lambda.ai/instances, nodes of eight")
+_COREWEAVE = ("2026-09-20", "coreweave.com/pricing, nodes of eight")
+_HYPERSTACK = ("2026-08-26", "hyperstack.cloud/gpu-pricing")
+_DIGITALOCEAN = ("2026-09-26", "DigitalOcean GPU droplets")
+_AWS = ("2026-09-22", "AWS EC2, us-east-1, with the machine's 4 processors")
+
+_GH200 = _list_price(2.29, "2026-09-20", "lambda.ai/instances")
 _RTX_4090 = _list_price(0.39, "2026-09-20", "akash.network/pricing/gpus, lowest offer")
-_MI300X = _list_price(2.59, "2026-10-08", "DigitalOcean gpu-mi300x1-192gb")
+_MI355X = _list_price(2.59, "2026-09-26", "Vultr, nodes of eight")
+_TPU_V5E = _list_price(1.20, "2026-10-06", "cloud.google.com/tpu/pricing, us-west4")
 _TPU_V6E = _list_price(2.70, "2026-08-01", "cloud.google.com/tpu/pricing, us-east5")
 
 # Visible memory: what published logs show ("GPU 0 has a total capacity of ..." of torch, "of 15.75G hbm" of
@@ -211,25 +212,25 @@ _TPU_V6E = _list_price(2.70, "2026-08-01", "cloud.google.com/tpu/pricing, us-eas
 # has the same stacks; Gaudi 3's from its 128 GB less what a Gaudi 2 keeps for itself (94.6 of 96).
 _ROWS = (
     #    name                   GiB     GB/s   TFLOPS in 16, 8, 4 bit   link  node  price
-    _row("nvidia-t4", 14.56, 300, (65, None, None), 16, 8, None),
-    _row("nvidia-l4", 22.03, 300, (121, 242, None), 31, 8, _L4),
-    _row("nvidia-l40s", 44.42, 864, (362, 733, None), 31, 8, _coreweave(18.00)),
-    _row("nvidia-a10g", 21.95, 600, (62.5, None, None), 31, 8, None),
-    _row("nvidia-a100-40gb", 39.38, 1555, (312, None, None), 300, 8, _A100_40),
-    _row("nvidia-a100-80gb", 79.15, 2039, (312, None, None), 300, 8, _coreweave(21.60)),
-    _row("nvidia-h100-80gb", 79.18, 3350, (989, 1979, None), 450, 8, _coreweave(49.24)),
-    _row("nvidia-h200", 139.8, 4800, (989, 1979, None), 450, 8, _coreweave(50.44)),
-    _row("nvidia-b200", 178.35, 8000, (2250, 4500, 9000), 900, 8, _coreweave(68.80)),
+    _row("nvidia-t4", 14.56, 300, (65, None, None), 16, 8, _list_price(0.526, *_AWS)),
+    _row("nvidia-l4", 22.03, 300, (121, 242, None), 31, 8, _list_price(0.805, *_AWS)),
+    _row("nvidia-l40s", 44.42, 864, (362, 733, None), 31, 8, _list_price(2.25, *_COREWEAVE)),
+    _row("nvidia-a10g", 21.95, 600, (62.5, None, None), 31, 8, _list_price(1.006, *_AWS)),
+    _row("nvidia-a100-40gb", 39.38, 1555, (312, None, None), 300, 8, _list_price(1.99, *_LAMBDA)),
+    _row("nvidia-a100-80gb", 79.15, 2039, (312, None, None), 300, 8, _list_price(2.79, *_LAMBDA)),
+    _row("nvidia-h100-80gb", 79.18, 3350, (989, 1979, None), 450, 8, _list_price(3.99, *_LAMBDA)),
+    _row("nvidia-h200", 139.8, 4800, (989, 1979, None), 450, 8, _list_price(4.47, *_DIGITALOCEAN)),
+    _row("nvidia-b200", 178.35, 8000, (2250, 4500, 9000), 900, 8, _list_price(6.69, *_LAMBDA)),
     _row("nvidia-gh200-96gb", 94.5, 4000, (989, 1979, None), 450, 1, _GH200),
     _row("nvidia-gh200-144gb", 139.8, 4800, (989, 1979, None), 450, 1, None, estimated=True),
     _row("nvidia-rtx-3090", 23.58, 936, (71, None, None), 31, 8, None),
     _row("nvidia-rtx-4090", 23.53, 1008, (165, 330, None), 31, 8, _RTX_4090),
-    _row("nvidia-rtx-pro-6000", 95.01, 1600, (500, 1000, 2000), 63, 8, _coreweave(20.00)),
-    _row("amd-mi300x", 191.69, 5300, (1307, 2615, None), 448, 8, _MI300X),
-    _row("amd-mi325x", 255.69, 6000, (1300, 2610, None), 448, 8, None),
-    _row("amd-mi355x", 287.98, 8000, (2500, 5000, 10_000), None, 8, None),
+    _row("nvidia-rtx-pro-6000", 95.01, 1600, (500, 1000, 2000), 63, 8, _list_price(1.85, *_HYPERSTACK)),
+    _row("amd-mi300x", 191.69, 5300, (1307, 2615, None), 448, 8, _list_price(2.59, *_DIGITALOCEAN)),
+    _row("amd-mi325x", 255.69, 6000, (1300, 2610, None), 448, 8, _list_price(3.80, *_DIGITALOCEAN)),
+    _row("amd-mi355x", 287.98, 8000, (2500, 5000, 10_000), None, 8, _MI355X),
     _row("intel-gaudi3", 126.1, 3700, (1677, 1677, None), 525, 8, None, estimated=True),
-    _row("google-tpu-v5e", 15.75, 819, (197, None, None), 200, 8, None),
+    _row("google-tpu-v5e", 15.75, 819, (197, None, None), 200, 8, _TPU_V5E),
     _row("google-tpu-v6e", 31.25, 1638, (918, 918, None), 400, 8, _TPU_V6E),
     # One NUMA node of a server: eight channels of DDR5-4800, 32 cores with AVX-512; a node has two of them.
     # Its memory is that of the container: who knows it puts it in place of these 64 GiB.
