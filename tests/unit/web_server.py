@@ -78,19 +78,20 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _send_file(self, content, fault, headers):
         etag = f'"{sha256(content).hexdigest()[:16]}"'
-        start, status = 0, 200
+        start, end, status = 0, len(content), 200
         asked = headers.get("range", "")
         may_resume = headers.get("if-range", etag) == etag and not fault.ignore_range
         if asked and may_resume:
-            start, status = int(asked.removeprefix("bytes=").rstrip("-")), 206
+            first, _, last = asked.removeprefix("bytes=").partition("-")
+            start, end, status = int(first), min(int(last or len(content)) + 1, len(content)), 206
             if start >= len(content):
                 return self._send(Fault(status=416, headers={"Content-Range": f"bytes */{len(content)}"}))
-        body = content[start:]
+        body = content[start:end]
         self.send_response(status)
         self.send_header("ETag", etag)
         if status == 206:
             told = start + 1 if fault.wrong_range else start
-            self.send_header("Content-Range", f"bytes {told}-{len(content) - 1}/{len(content)}")
+            self.send_header("Content-Range", f"bytes {told}-{end - 1}/{len(content)}")
         if fault.no_length:
             self.send_header("Connection", "close")
             self.close_connection = True

@@ -4,7 +4,7 @@ A `WeightsSource` lists its files and opens one of them at an offset. Everything
 fetching (resuming, verifying, disk room, placing) is done once, in `download.py`, on that shape.
 """
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Literal, Protocol
@@ -55,7 +55,7 @@ class Body:
     """Where the bytes start: as asked, or 0 if the source cannot start in the middle."""
     size_bytes: int | None
     """Size of the whole file, if the source says it now."""
-    chunks: AsyncIterator[bytes]
+    chunks: AsyncGenerator[bytes, None]
     """Raises `Interrupted` if the source breaks off."""
 
 
@@ -68,8 +68,13 @@ class WeightsSource(Protocol):
     async def listing(self) -> Listing:
         """The files with what is known of them."""
 
-    def open(self, file: RemoteFile, *, offset: int) -> AbstractAsyncContextManager[Body]:
-        """The bytes of a file from `offset` on."""
+    def open(
+        self, file: RemoteFile, *, offset: int, length: int | None = None
+    ) -> AbstractAsyncContextManager[Body]:
+        """The bytes of a file from `offset` on; `length` is how many will be read, if not all.
+
+        A source that can't send a part of a file sends more.
+        """
 
     async def close(self) -> None:
         """Give back connections."""

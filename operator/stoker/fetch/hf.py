@@ -60,11 +60,16 @@ class HuggingFaceSource:
             files.append(RemoteFile(path=path, size_bytes=sibling.size, checksum=checksum, key=path))
         return Listing(version=info.sha, identity=f"{self._source.uri}@{info.sha}", files=tuple(files))
 
-    def open(self, file: RemoteFile, *, offset: int) -> AbstractAsyncContextManager[Body]:
+    def open(
+        self, file: RemoteFile, *, offset: int, length: int | None = None
+    ) -> AbstractAsyncContextManager[Body]:
         """The bytes of a file at the commit that `listing` found."""
         url = hf_hub_url(self._source.repository, file.key, revision=self._commit, endpoint=self._endpoint)
         return self._client.read(
-            URL(url, encoded=True), what=f"{self._source.uri}: the file `{file.path}`", offset=offset
+            URL(url, encoded=True),
+            what=f"{self._source.uri}: the file `{file.path}`",
+            offset=offset,
+            length=length,
         )
 
     async def close(self) -> None:

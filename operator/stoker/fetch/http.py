@@ -22,6 +22,7 @@ from stoker.api.reasons import TerminationClass
 from stoker.core.sources import Source
 from stoker.fetch import Body, Checksum, Listing, RemoteFile
 from stoker.fetch.errors import FetchError
+from stoker.fetch.paths import check_count
 from stoker.fetch.transport import HttpClient
 
 SUMS_FILE = "SHA256SUMS"
@@ -72,18 +73,22 @@ class HttpFolderSource:
                 f"or end in {', '.join(ARCHIVE_ENDINGS)}.",
             ) from error
         text = data.decode(errors="replace")
+        sums = parse_sums(text, uri=self._uri)
+        check_count(len(sums), uri=self._uri)
         files = []
-        for path, digest in parse_sums(text, uri=self._uri):
+        for path, digest in sums:
             checksum = Checksum(algorithm="sha256", hex=digest)
             head = await _head(self._client, self._url(path), what=f"{self._uri}: the file `{path}`")
             files.append(RemoteFile(path=path, size_bytes=head.size_bytes, checksum=checksum, key=path))
         identity = f"{self._uri} {sha256(data).hexdigest()}"
         return Listing(version=None, identity=identity, files=tuple(files))
 
-    def open(self, file: RemoteFile, *, offset: int) -> AbstractAsyncContextManager[Body]:
+    def open(
+        self, file: RemoteFile, *, offset: int, length: int | None = None
+    ) -> AbstractAsyncContextManager[Body]:
         """The bytes of one file of the folder."""
         what = f"{self._uri}: the file `{file.path}`"
-        return self._client.read(self._url(file.key), what=what, offset=offset)
+        return self._client.read(self._url(file.key), what=what, offset=offset, length=length)
 
     async def close(self) -> None:
         """Close all connections."""
@@ -127,10 +132,13 @@ class HttpArchiveSource:
         identity = f"{self._uri} {etag}" if etag is not None else ""
         return Listing(version=None, identity=identity, files=(archive,), archive=True)
 
-    def open(self, file: RemoteFile, *, offset: int) -> AbstractAsyncContextManager[Body]:
+    def open(
+        self, file: RemoteFile, *, offset: int, length: int | None = None
+    ) -> AbstractAsyncContextManager[Body]:
         """The bytes of the archive."""
         start = offset if file.etag is not None else 0
-        return self._client.read(URL(self._uri, encoded=True), what=self._uri, offset=start, etag=file.etag)
+        url = URL(self._uri, encoded=True)
+        return self._client.read(url, what=self._uri, offset=start, length=length, etag=file.etag)
 
     async def close(self) -> None:
         """Close all connections."""

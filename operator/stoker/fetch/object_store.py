@@ -9,7 +9,7 @@ from the metadata service, as they are link-local, and the node's rights and not
 """
 
 import re
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from hashlib import sha256
 from typing import Any
@@ -22,6 +22,7 @@ from stoker.core.sources import Scheme, Source
 from stoker.fetch import Body, Listing, RemoteFile
 from stoker.fetch.credentials import Credentials
 from stoker.fetch.errors import FetchError, Interrupted, without_queries
+from stoker.fetch.paths import check_count
 from stoker.fetch.tunnel import GuardedTunnel
 
 _CHUNK_BYTES = 1024 * 1024
@@ -92,6 +93,7 @@ class ObjectStoreSource:
                         etag=found["e_tag"],
                     )
                     files.append(file)
+                check_count(len(files), uri=self._source.uri)
         seen = "\n".join(
             f"{file.path} {file.size_bytes} {file.etag}" for file in sorted(files, key=lambda f: f.path)
         )
@@ -99,12 +101,14 @@ class ObjectStoreSource:
         return Listing(version=None, identity=identity, files=tuple(files))
 
     @asynccontextmanager
-    async def open(self, file: RemoteFile, *, offset: int) -> AsyncIterator[Body]:
+    async def open(self, file: RemoteFile, *, offset: int, length: int | None = None) -> AsyncIterator[Body]:
         """The bytes of an object from `offset` on, as long as it is still the one that was listed."""
         store = await self._opened()
         what = f"{self._source.uri}: the object `{file.path}`"
         options: dict[str, Any] = {}
-        if offset > 0:
+        if length is not None:
+            options["range"] = (offset, offset + length)
+        elif offset > 0:
             options["range"] = {"offset": offset}
         if file.etag is not None:
             options["if_match"] = file.etag
@@ -121,7 +125,7 @@ class ObjectStoreSource:
         if self._tunnel is not None:
             await self._tunnel.close()
 
-    async def _chunks(self, stream: AsyncIterator[Any], *, what: str) -> AsyncIterator[bytes]:
+    async def _chunks(self, stream: AsyncIterator[Any], *, what: str) -> AsyncGenerator[bytes, None]:
         with self._errors(what):
             async for chunk in stream:
                 yield bytes(chunk)

@@ -12,6 +12,7 @@ from stoker.fetch.errors import FetchError
 _MOST_PATH_BYTES = 1024
 _MOST_NAME_BYTES = 255
 """`NAME_MAX` of Linux file systems."""
+_MOST_FILES = 10_000
 
 
 def why_refused(path: str) -> str | None:
@@ -34,6 +35,16 @@ def why_refused(path: str) -> str | None:
     if len(path.encode()) > _MOST_PATH_BYTES:
         return f"is longer than {_MOST_PATH_BYTES} bytes"
     return None
+
+
+def check_count(files: int, *, uri: str) -> None:
+    """Raise `SourceNotAllowed` for more files than a model has: a whole bucket, named by mistake."""
+    if files > _MOST_FILES:
+        raise FetchError(
+            TerminationClass.SOURCE_NOT_ALLOWED,
+            f"{uri} holds more than {_MOST_FILES} files, which no model does",
+            fix="Name the folder of the model itself in `model.uri`.",
+        )
 
 
 def check_paths(paths: list[str], *, uri: str) -> None:

@@ -8,7 +8,7 @@ Proxies of the environment are not used: a proxy would resolve names behind the 
 """
 
 import ssl
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
@@ -81,11 +81,16 @@ class HttpClient:
         return bytes(data)
 
     @asynccontextmanager
-    async def read(self, url: URL, *, what: str, offset: int, etag: str | None = None) -> AsyncIterator[Body]:
-        """The bytes of a file from `offset` on, or from 0 if the server cannot or the file changed."""
+    async def read(
+        self, url: URL, *, what: str, offset: int, length: int | None = None, etag: str | None = None
+    ) -> AsyncIterator[Body]:
+        """The bytes of a file from `offset` on, or from 0 if the server cannot or the file changed.
+
+        All of them, or the `length` that is asked for if the server can.
+        """
         headers = {}
-        if offset > 0:
-            headers["Range"] = f"bytes={offset}-"
+        if offset > 0 or length is not None:
+            headers["Range"] = f"bytes={offset}-{'' if length is None else offset + length - 1}"
             if etag is not None:
                 headers["If-Range"] = etag
         async with self.get(url, what=what, headers=headers) as response:
@@ -183,7 +188,7 @@ def _network_errors(what: str) -> Iterator[None]:
         raise Interrupted(without_queries(str(error)) or type(error).__name__) from error
 
 
-async def _chunks(response: ClientResponse, *, what: str) -> AsyncIterator[bytes]:
+async def _chunks(response: ClientResponse, *, what: str) -> AsyncGenerator[bytes, None]:
     with _network_errors(what):
         async for chunk in response.content.iter_chunked(_CHUNK_BYTES):
             yield chunk

@@ -1,4 +1,11 @@
 import ipaddress
+import os
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -66,3 +73,40 @@ def loopback_counts_as_public(monkeypatch):
     judge = sources.is_internal_address
     public = ipaddress.ip_network("127.0.0.0/30")
     monkeypatch.setattr(sources, "is_internal_address", lambda ip: ip not in public and judge(ip))
+
+
+@pytest.fixture(scope="session")
+def s3(tmp_path_factory):
+    """Address of an S3 server (moto's)."""
+    installed = Path(sys.prefix) / "s3-server"
+    assert installed.is_dir(), "run `make install` first: it puts the S3 server there"
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    log = tmp_path_factory.mktemp("s3") / "log"
+    with log.open("w") as out:
+        server = subprocess.Popen(
+            [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)],
+            env={**os.environ, "PYTHONPATH": str(installed)},
+            stdout=out,
+            stderr=out,
+        )
+    url = f"http://127.0.0.1:{port}"
+    try:
+        _wait_until_it_answers(url, server, log)
+        yield url
+    finally:
+        server.terminate()
+        server.wait(10)
+
+
+def _wait_until_it_answers(url, server, log):
+    deadline = time.monotonic() + 60
+    while True:
+        assert server.poll() is None, log.read_text()
+        try:
+            urllib.request.urlopen(f"{url}/moto-api/", timeout=10).close()
+            return
+        except OSError:
+            assert time.monotonic() < deadline, log.read_text()
+            time.sleep(0.1)

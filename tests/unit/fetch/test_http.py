@@ -225,3 +225,11 @@ async def test_an_empty_list_of_files_is_missing_weights(web, folder, fetch_uri)
     web.files["/models/chat/SHA256SUMS"] = b""
     error = await refusal(fetch_uri(folder))
     assert error.reason is TerminationClass.WEIGHTS_MISSING
+
+
+async def test_a_list_of_more_files_than_a_model_has_is_refused_before_they_are_asked_for(web, fetch_uri):
+    web.files["/models/all/SHA256SUMS"] = b"".join(b"%064x  file-%d\n" % (n, n) for n in range(10_001))
+    refused = await refusal(fetch_uri(f"{web.url}/models/all"))
+    assert refused.reason is TerminationClass.SOURCE_NOT_ALLOWED
+    assert "more than 10000 files" in refused.message
+    assert len(web.requests) == 1

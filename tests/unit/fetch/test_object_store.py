@@ -1,12 +1,7 @@
 """Against moto's S3 server over real sockets; Google and Azure speak through the same client."""
 
 import os
-import socket
-import subprocess
-import sys
-import time
 import urllib.request
-from pathlib import Path
 from urllib.parse import quote
 
 import pytest
@@ -20,43 +15,6 @@ from stoker.fetch.guard import AddressGuard
 MIB = 1024 * 1024
 FILES = {"config.json": b"{}", "sub dir/model+1.safetensors": os.urandom(3 * MIB), "empty.txt": b""}
 KEYS = {"AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "s3cret", "AWS_REGION": "us-east-1"}
-
-
-@pytest.fixture(scope="session")
-def s3(tmp_path_factory):
-    """Address of the server."""
-    installed = Path(sys.prefix) / "s3-server"
-    assert installed.is_dir(), "run `make install` first: it puts the S3 server there"
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    log = tmp_path_factory.mktemp("s3") / "log"
-    with log.open("w") as out:
-        server = subprocess.Popen(
-            [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)],
-            env={**os.environ, "PYTHONPATH": str(installed)},
-            stdout=out,
-            stderr=out,
-        )
-    url = f"http://127.0.0.1:{port}"
-    try:
-        _wait_until_it_answers(url, server, log)
-        yield url
-    finally:
-        server.terminate()
-        server.wait(10)
-
-
-def _wait_until_it_answers(url, server, log):
-    deadline = time.monotonic() + 60
-    while True:
-        assert server.poll() is None, log.read_text()
-        try:
-            urllib.request.urlopen(f"{url}/moto-api/", timeout=10).close()
-            return
-        except OSError:
-            assert time.monotonic() < deadline, log.read_text()
-            time.sleep(0.1)
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -149,6 +107,19 @@ async def test_goes_on_after_a_fault_that_passes(front, fetch_uri, content, targ
     assert content() == {"model.safetensors": FILES["sub dir/model+1.safetensors"]}
     last = front.ranges("/models/chat/model.safetensors")[-1]
     assert (last is not None) == (fault.status is None)
+
+
+async def test_a_whole_bucket_is_not_taken_for_a_model(front, fetch_uri):
+    objects = "".join(
+        f"<Contents><Key>chat/{n}</Key><LastModified>2026-01-01T00:00:00.000Z</LastModified>"
+        f"<ETag>&quot;e&quot;</ETag><Size>1</Size></Contents>"
+        for n in range(10_001)
+    )
+    page = front.files["/models"].decode()
+    front.files["/models"] = page.replace("<Contents>", f"{objects}<Contents>", 1).encode()
+    with pytest.raises(FetchError, match="more than 10000 files") as refused:
+        await fetch_uri("s3://models/chat", secrets={**KEYS, "AWS_ENDPOINT_URL": front.url})
+    assert refused.value.reason is TerminationClass.SOURCE_NOT_ALLOWED
 
 
 @pytest.mark.parametrize("status", [401, 403])

@@ -153,6 +153,9 @@ class ModelConfig:
     quantization: Quantization | None
     context_length: int | None
     """Most tokens of a request that the model was made for; None if its config does not say."""
+    kv_cache_dtype: str = "auto"
+    """What `--kv-cache-dtype auto` is for it: `fp8` or `nvfp4` where its files ask for that, `auto` where
+    it is the type that the model computes in."""
     multimodal: bool = False
     """Whether it also takes pictures or sound, whose encoder needs memory that is not computed."""
     latent: LatentProjections | None = None

@@ -21,7 +21,7 @@ from stoker.core.capacity.context import read_context_length
 from stoker.core.capacity.experts import read_mlps
 from stoker.core.capacity.fields import Fields, Unreadable
 from stoker.core.capacity.layers import attention_heads, hidden_size, read_layers
-from stoker.core.capacity.quantization import read_quantization
+from stoker.core.capacity.quantization import read_kv_cache_dtype, read_quantization
 from stoker.core.model import Refusal
 
 _LANGUAGE_PARTS = ("text_config", "llm_config", "language_config", "thinker_config", "decoder")
@@ -97,6 +97,7 @@ def _read(config: Fields) -> ModelConfig:
         bytes_per_element=2,
         quantization=quantization,
         context_length=context_length,
+        kv_cache_dtype=read_kv_cache_dtype(config, text),
         multimodal=config.has(*_OTHER_PARTS),
         latent=_latent(text, layers.kinds),
         query_gate=text.flag("attn_output_gate", default=text.text("model_type") == "qwen3_next"),

@@ -125,7 +125,8 @@ def _pages_of(
 
 def _token_bytes(layer: LayerKind, model: ModelConfig, settings: EngineSettings) -> int:
     """Bytes of one token in one layer, without its indexer; 0 for a state."""
-    dtype, own = settings.kv_cache_dtype, model.bytes_per_element
+    own = model.bytes_per_element
+    dtype = model.kv_cache_dtype if settings.kv_cache_dtype == "auto" else settings.kv_cache_dtype
     if isinstance(layer, LinearState):
         return 0
     if isinstance(layer, LatentAttention):

@@ -12,6 +12,7 @@ from dataclasses import replace
 from stoker.core.capacity.architecture import ModuleFormat, Quantization
 from stoker.core.capacity.fields import Fields
 
+_CONFIGS = ("quantization_config", "compression_config")
 _EVERY_MODULE = "*"
 _LINEAR = "Linear"
 _KEPT_NAMES = (
@@ -36,8 +37,7 @@ _ON_THE_FLY = {
 def read_quantization(config: Fields, text: Fields) -> tuple[Quantization | None, tuple[str, ...]]:
     """The quantization of a model, None without one, and what of it is not understood."""
     places = (config, text)
-    names = ("quantization_config", "compression_config")
-    found = next((place.inner(*names) for place in places if place.has(*names)), None)
+    found = next((place.inner(*_CONFIGS) for place in places if place.has(*_CONFIGS)), None)
     if found is None:
         return None, ()
     method = _method(found)
@@ -48,6 +48,20 @@ def read_quantization(config: Fields, text: Fields) -> tuple[Quantization | None
     if quantization is None:
         return None, (f"the quantization method `{method or 'without a name'}` counts as 16 bits a weight",)
     return replace(quantization, kept_modules=kept), ()
+
+
+def read_kv_cache_dtype(config: Fields, text: Fields) -> str:
+    """What the engine's `auto` is for the KV cache of a model: `fp8`, `nvfp4`, or `auto` if it says nothing.
+
+    Source: `get_kv_cache_quant_algo_string` in `vllm/utils/torch_utils.py`, and `Attention.__init__`.
+    """
+    found = [place.inner(*_CONFIGS) for place in (config, text)]
+    places = [place for outer in found for place in (outer.inner("quantization"), outer)]
+    scheme = next((place.inner("kv_cache_scheme") for place in places if place.has("kv_cache_scheme")), None)
+    if scheme is not None:
+        return {8: "fp8", 4: "nvfp4"}.get(scheme.integer("num_bits") or 0, "auto")
+    algorithms = (place.text("kv_cache_quant_algo").lower() for place in places)
+    return next((algorithm for algorithm in algorithms if algorithm in ("fp8", "nvfp4")), "auto")
 
 
 def with_argument(quantization: Quantization | None, argument: str | None) -> Quantization | None:

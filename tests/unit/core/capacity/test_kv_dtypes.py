@@ -2,6 +2,7 @@ import pytest
 from tests.unit.core.capacity.models import full, gated
 
 from stoker.core.capacity.architecture import LatentAttention, LinearState
+from stoker.core.capacity.fields import Fields
 from stoker.core.capacity.kv_dtypes import (
     KV_CACHE_DTYPES,
     attention_bytes,
@@ -10,6 +11,7 @@ from stoker.core.capacity.kv_dtypes import (
     latent_takes,
     state_bytes,
 )
+from stoker.core.capacity.quantization import read_kv_cache_dtype
 
 LATENT = LatentAttention(rank=512, rope_dim=64)
 SPARSE = LatentAttention(rank=512, rope_dim=64, indexer_dim=128)
@@ -73,3 +75,23 @@ MAMBA_2 = LinearState(key_heads=8, value_heads=128, key_dim=128, value_dim=64, c
 )
 def test_bytes_of_a_state(layer, ranks, draft, expected):
     assert state_bytes(layer, tensor_parallel=ranks, speculative_tokens=draft, own=2) == expected
+
+
+@pytest.mark.parametrize(
+    ("quantization_config", "expected"),
+    [
+        pytest.param(None, "auto", id="not quantized"),
+        pytest.param({"quant_method": "fp8"}, "auto", id="weights only"),
+        pytest.param({"quantization": {"kv_cache_quant_algo": "FP8"}}, "fp8", id="ModelOpt's own file"),
+        pytest.param(
+            {"quant_method": "modelopt", "kv_cache_quant_algo": "NVFP4"}, "nvfp4", id="ModelOpt, in four bits"
+        ),
+        pytest.param({"kv_cache_scheme": {"num_bits": 8, "type": "float"}}, "fp8", id="a scheme"),
+        pytest.param({"kv_cache_scheme": {"num_bits": 16}}, "auto", id="a scheme of another kind"),
+        pytest.param({"kv_cache_scheme": None}, "auto", id="an empty scheme"),
+        pytest.param({"kv_cache_quant_algo": "int3"}, "auto", id="an unknown one"),
+    ],
+)
+def test_a_checkpoint_may_ask_for_a_type(quantization_config, expected):
+    config = Fields({"quantization_config": quantization_config})
+    assert read_kv_cache_dtype(config, Fields({})) == expected

@@ -110,3 +110,16 @@ def test_windows_and_chunks_are_kept_whole_without_the_hybrid_manager():
 def test_a_model_of_windows_only_keeps_them_without_the_hybrid_manager():
     [stage] = pages(m.model(m.window(8, 64, 128)), m.settings(hybrid_kv_cache=False))
     assert stage[0].layer == m.window(8, 64, 128)
+
+
+@pytest.mark.parametrize(
+    ("argument", "expected"),
+    [
+        pytest.param("auto", 16 * 8 * 2 * 128, id="as its files ask"),
+        pytest.param("bfloat16", 16 * 8 * 2 * 128 * 2, id="unless the user says otherwise"),
+    ],
+)
+def test_a_model_may_ask_for_a_type(argument, expected):
+    model = m.model(m.full(8, 128), kv_cache_dtype="fp8")
+    [[page]] = pages(model, m.settings(kv_cache_dtype=argument))
+    assert page.bytes == expected
