@@ -34,7 +34,11 @@ _NUMBERS = {
 }
 """Most of each that is not absurd."""
 _LONGEST = 10**9
-_PERFORMANCE_MODES = ("balanced", "interactivity", "throughput")
+_CHOICES = {
+    "--kv-cache-dtype": KV_CACHE_DTYPES,
+    "--mamba-ssm-cache-dtype": ("auto", "float32", "float16", "bfloat16"),
+    "--performance-mode": ("balanced", "interactivity", "throughput"),
+}
 
 _OWN_LAYERS = ("draft_model", "dflash", "dspark")
 """Drafters with layers of their own number and kind."""
@@ -60,6 +64,8 @@ class EngineSettings:
     """Whether the engine lowers the length to what fits (`--max-model-len auto`)."""
     kv_cache_dtype: str = "auto"
     """`auto` is the model's own type; `fp8`, `fp8_e4m3`, `fp8_e5m2`, `fp8_ds_mla`, `nvfp4` ..."""
+    state_bytes_per_element: int | None = None
+    """Of a recurrent state; None as the model says (`--mamba-ssm-cache-dtype auto`)."""
     block_size: int = 16
     """Tokens of one block of the KV cache."""
     tensor_parallel: int = 1
@@ -134,6 +140,9 @@ def engine_settings(
         max_model_len=length or None,
         auto_max_model_len=length == 0,
         kv_cache_dtype=dtype,
+        state_bytes_per_element={"float32": 4, "float16": 2, "bfloat16": 2}.get(
+            given.values.get("--mamba-ssm-cache-dtype", "auto")
+        ),
         block_size=numbers.get("--block-size", _CPU_BLOCK if accelerator.vendor == "cpu" else 16),
         tensor_parallel=numbers.get("--tensor-parallel-size", 1),
         pipeline_parallel=pipeline,
@@ -172,7 +181,7 @@ def _numbers(
 
 
 def _wrong_choice(given: GivenArguments) -> Refusal | None:
-    for name, known in (("--kv-cache-dtype", KV_CACHE_DTYPES), ("--performance-mode", _PERFORMANCE_MODES)):
+    for name, known in _CHOICES.items():
         if (value := given.values.get(name, known[0])) not in known:
             return refused(f"{name} is `{value}`, which vLLM does not know; it takes {', '.join(known)}")
     return None

@@ -40,6 +40,7 @@ _WITH_VALUE = frozenset({
     "--gpu-memory-utilization",
     "--kv-cache-dtype",
     "--kv-cache-memory-bytes",
+    "--mamba-ssm-cache-dtype",
     "--max-model-len",
     "--max-num-batched-tokens",
     "--max-num-seqs",

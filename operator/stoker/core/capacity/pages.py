@@ -9,7 +9,7 @@ so it makes the blocks of the attention layers long enough to hold one state
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from stoker.core.capacity.architecture import (
     ChunkedAttention,
@@ -139,6 +139,8 @@ def _state_bytes(layer: LayerKind, model: ModelConfig, settings: EngineSettings)
     """Bytes of one request's state in one layer; 0 for attention."""
     if not isinstance(layer, LinearState):
         return 0
+    if settings.state_bytes_per_element is not None:
+        layer = replace(layer, state_bytes_per_element=settings.state_bytes_per_element)
     return state_bytes(
         layer,
         tensor_parallel=settings.tensor_parallel,

@@ -106,6 +106,9 @@ def test_the_cache_of_a_cpu_may_come_from_the_environment(environment, accelerat
             ["--max-model-len", "-1"], {"auto_max_model_len": True}, id="the length that fits, as -1"
         ),
         pytest.param(["--kv-cache-dtype", "fp8"], {"kv_cache_dtype": "fp8"}, id="the type of the cache"),
+        pytest.param(
+            ["--mamba-ssm-cache-dtype", "float32"], {"state_bytes_per_element": 4}, id="the type of states"
+        ),
         pytest.param(["--block-size", "64"], {"block_size": 64}, id="blocks"),
         pytest.param(
             ["--kv-cache-memory-bytes", "10G"], {"kv_cache_memory_bytes": 10 * 1024**3}, id="memory"

@@ -123,3 +123,11 @@ def test_a_model_may_ask_for_a_type(argument, expected):
     model = m.model(m.full(8, 128), kv_cache_dtype="fp8")
     [[page]] = pages(model, m.settings(kv_cache_dtype=argument))
     assert page.bytes == expected
+
+
+def test_a_state_is_kept_in_the_type_that_the_user_says():
+    states = [
+        pages(m.model(m.gated(32)), m.settings(state_bytes_per_element=element))[0][0].bytes
+        for element in (2, 4)
+    ]
+    assert states[1] - states[0] == 2 * 32 * 128 * 128
