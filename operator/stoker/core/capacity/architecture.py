@@ -158,6 +158,8 @@ class ModelConfig:
     it is the type that the model computes in."""
     multimodal: bool = False
     """Whether it also takes pictures or sound, whose encoder needs memory that is not computed."""
+    stored_bytes_per_element: int = 2
+    """Of the type that unquantized files hold (`torch_dtype`): float32 is cast while it is loaded."""
     latent: LatentProjections | None = None
     """Of the layers with latent attention; None if there are none."""
     borrowing: tuple[LayerKind, ...] = ()

@@ -26,6 +26,7 @@ from stoker.core.model import Refusal
 
 _LANGUAGE_PARTS = ("text_config", "llm_config", "language_config", "thinker_config", "decoder")
 _OTHER_PARTS = ("vision_config", "audio_config", "visual", "vision_tower", "mm_vision_tower", "speech_config")
+_TYPES = ("torch_dtype", "dtype")
 _TIED = frozenset(
     {
         "gemma",
@@ -95,6 +96,7 @@ def _read(config: Fields) -> ModelConfig:
         experts=mlps.experts,
         tied_embeddings=_is_tied(config, text),
         bytes_per_element=2,
+        stored_bytes_per_element=4 if "float32" in (config.text(*_TYPES), text.text(*_TYPES)) else 2,
         quantization=quantization,
         context_length=context_length,
         kv_cache_dtype=read_kv_cache_dtype(config, text),

@@ -1,14 +1,250 @@
-"""What do a model's weights take?"""
+"""How many bytes are the weights, and how many of them does each accelerator hold?
 
+The best source is the files' own headers: every tensor with its type and shape. Next is the sum of the
+files. Without either the config tells it: parameters times the bits of their format, with embeddings,
+output head, norms and routers in 16 bits.
+
+Tensor parallelism splits the matrices of attention, MLPs and experts, and the vocabulary; every rank
+holds norms, routers and the projections to compressed vectors (MLA) whole. Expert parallelism gives
+whole experts to ranks instead of parts of all: the same bytes. Pipeline parallelism gives layers to
+ranks; the largest stage counts. Where there are more ranks than key-value heads the keys' projections
+are repeated; that is under 0.1 % and left out.
+
+Two things are not in the files. MLA keeps its two up-projections a second time, in 16 bits, in the order
+in which decoding multiplies them (`W_UV`, `W_UK_T`). The kernels for MXFP4 experts want their inner
+width as a multiple of 256 (2,880 becomes 3,072): gpt-oss-20b loads 13.47 GiB from 12.8 GiB of files.
+"""
+
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+from stoker.core.capacity.architecture import LatentAttention, LinearState, ModelConfig, Quantization
+from stoker.core.capacity.engine_settings import EngineSettings
+from stoker.core.capacity.formats import Component, bits_per_weight, output_head_bits
+from stoker.core.capacity.parameters import parameters
+from stoker.core.capacity.quantization import with_argument
+
+_VOCABULARY_MULTIPLE = 64
+"""vLLM pads the vocabulary to this (`vocab_parallel_embedding.py`)."""
+_MXFP4_MULTIPLE = 256
+_DTYPE_BYTES = {"F64": 8, "I64": 8, "U64": 8, "F32": 4, "I32": 4, "U32": 4, "F4": 0.5}
+"""Bytes of an element by safetensors' name of its type; 8-bit names carry an 8, all others are 2."""
+_STAYS_FLOAT32 = re.compile(r"scale|absmax|quant|e_score_correction|A_log|\.D$|dt_bias|zero")
+_REPLICATED = re.compile(
+    r"\.(q_a_proj|kv_a_proj|kv_a_proj_with_mqa|indexer|router|gate|shared_expert_gate)\."
+)
+_NOT_LOADED = re.compile(r"(^|\.)mtp\.|rotary_emb\.inv_freq")
+_LAYER = re.compile(r"(?:^|\.)(?:layers|h|blocks)\.(\d{1,4})\.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredWeights:
-    """What the files of a model hold."""
+    """What a model's files hold."""
 
     total_bytes: int
+    """Of all weight files, each tensor once."""
     tensors: Mapping[str, tuple[str, tuple[int, ...]]] | None
-    """Type, as safetensors name it (`BF16`, `F8_E4M3` ...), and shape of each tensor; None where only the
-    sizes of the files are known."""
+    """Type and shape by name, from the headers; None if only the total is known."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WeightsSize:
+    """Bytes of the weights as the engine holds them."""
+
+    total: int
+    experts: int
+    """Of the routed experts."""
+    replicated: int
+    """What every tensor-parallel rank holds whole."""
+    embedding: int
+    output_head: int
+    """0 if it is the embedding."""
+    layers: int
+    """Layers that pipeline stages share out."""
+    basis: str
+    """What it was computed from: `headers`, `files` or `config`."""
+
+    def per_rank(self, settings: EngineSettings) -> int:
+        """Bytes on the accelerator that holds most.
+
+        Example: 67.72 GiB, of which 0.04 are held whole, over 2 ranks -> 33.88 GiB.
+        """
+        stages = _stages(self.layers, settings.pipeline_parallel)
+        body = self.total - self.embedding - self.output_head
+        # A tied embedding is on the last rank too, where it is the output head.
+        head = self.output_head or self.embedding
+        most = 0
+        for index, layers in enumerate(stages):
+            share = layers / max(1, self.layers)
+            vocabulary = (self.embedding if index == 0 else 0) + (head if index == len(stages) - 1 else 0)
+            if len(stages) == 1:
+                vocabulary = self.embedding + self.output_head
+            whole = self.replicated * share
+            split = (body - self.replicated) * share + vocabulary
+            most = max(most, round(whole + split / settings.tensor_parallel))
+        return most
+
+
+def weights_size(
+    model: ModelConfig, *, quantization: str | None, stored: StoredWeights | None
+) -> WeightsSize:
+    """The weights of a model, from the best source at hand; `quantization` is the engine's argument."""
+    used = with_argument(model.quantization, quantization)
+    quantized = replace(model, quantization=used)
+    computed = _from_config(quantized)
+    if stored is None:
+        return computed
+    if stored.tensors is not None:
+        return _from_headers(quantized, stored.tensors)
+    return _from_total(model, computed, stored.total_bytes)
+
+
+def _from_config(model: ModelConfig) -> WeightsSize:
+    count = parameters(model)
+    embedding = _padded(model.vocab_size, _VOCABULARY_MULTIPLE) * model.hidden_size * 2
+    head = 0
+    if count.output_head:
+        head = round(embedding * output_head_bits(model.quantization) / 16)
+    size = {
+        Component.ATTENTION: count.attention,
+        Component.LATENT_DOWN: count.latent_down,
+        Component.LINEAR: count.linear,
+        Component.DENSE_MLP: count.dense_mlp,
+        Component.ROUTED_EXPERTS: count.routed_experts * _expert_padding(model),
+        Component.SHARED_EXPERTS: count.shared_experts,
+    }
+    used = {
+        component: round(number * bits_per_weight(model.quantization, component, layers=layers) / 8)
+        for component, number in size.items()
+        for layers in [_layers_of(model, component)]
+    }
+    whole = 2 * (count.norms + count.router)
+    others = whole + 2 * (count.other + count.encoder) + _absorbed(model)
+    return WeightsSize(
+        total=embedding + head + sum(used.values()) + others,
+        experts=used[Component.ROUTED_EXPERTS],
+        replicated=whole + used[Component.LATENT_DOWN],
+        embedding=embedding,
+        output_head=head,
+        layers=len(model.layers),
+        basis="config",
+    )
+
+
+def _from_total(model: ModelConfig, computed: WeightsSize, total_bytes: int) -> WeightsSize:
+    """The sum of the files, with the parts in the proportion that the config gives them."""
+    loaded = total_bytes
+    if model.stored_bytes_per_element == 4 and model.quantization is None:
+        loaded = total_bytes // 2  # float32 in the files, 16 bits in the engine
+    plain = _from_config(model)
+    padding = plain.experts - plain.experts / _expert_padding(model)
+    factor = loaded / (plain.total - _absorbed(model) - padding)
+    return WeightsSize(
+        total=round(computed.total * factor),
+        experts=round(computed.experts * factor),
+        replicated=round(computed.replicated * factor),
+        embedding=round(computed.embedding * factor),
+        output_head=round(computed.output_head * factor),
+        layers=computed.layers,
+        basis="files",
+    )
+
+
+def _from_headers(model: ModelConfig, tensors: Mapping[str, tuple[str, tuple[int, ...]]]) -> WeightsSize:
+    """Every tensor as the engine holds it."""
+    sums = dict.fromkeys(("experts", "replicated", "embedding", "head", "rest"), 0)
+    for name, (dtype, shape) in tensors.items():
+        if _is_loaded(model, name):
+            part = _part(name, shape)
+            sums[part] += _tensor_bytes(model, name, dtype, shape, part)
+    if model.tied_embeddings:
+        sums["head"] = 0
+    sums["experts"] = round(sums["experts"] * _expert_padding(model))
+    return WeightsSize(
+        total=sum(sums.values()) + _absorbed(model),
+        experts=sums["experts"],
+        replicated=sums["replicated"],
+        embedding=sums["embedding"],
+        output_head=sums["head"],
+        layers=len(model.layers),
+        basis="headers",
+    )
+
+
+def _is_loaded(model: ModelConfig, name: str) -> bool:
+    """Whether the engine loads a tensor: not those of drafters, which come as layers after the last."""
+    layer = _LAYER.search(name)
+    is_beyond = layer is not None and int(layer[1]) >= len(model.layers)
+    is_language = not re.search(r"vis(ion|ual)|audio", name)
+    return not (_NOT_LOADED.search(name) or (is_beyond and is_language))
+
+
+def _part(name: str, shape: tuple[int, ...]) -> str:
+    if re.search(r"embed_tokens(?!_per_layer)|word_embeddings|\bwte\b|embed_in", name):
+        return "embedding"
+    if re.search(r"(^|\.)(lm_head|embed_out|output_layer)\.", name):
+        return "head"
+    if ".experts." in name:
+        return "experts"
+    return "replicated" if len(shape) < 2 or _REPLICATED.search(name) else "rest"
+
+
+def _tensor_bytes(model: ModelConfig, name: str, dtype: str, shape: tuple[int, ...], part: str) -> int:
+    elements = 1
+    for size in shape:
+        elements *= size
+    if part in ("embedding", "head") and shape:
+        elements = elements // max(1, shape[0]) * _padded(shape[0], _VOCABULARY_MULTIPLE)
+    stored = _DTYPE_BYTES.get(dtype, 1 if "8" in dtype or dtype == "BOOL" else 2)
+    if dtype == "F32" and not _STAYS_FLOAT32.search(name):
+        stored = model.bytes_per_element
+    if model.quantization and model.quantization.on_the_fly and _is_quantized_now(part, shape):
+        stored = stored * _on_the_fly_bits(model.quantization) / 16
+    return round(elements * stored)
+
+
+def _is_quantized_now(part: str, shape: tuple[int, ...]) -> bool:
+    return part in ("rest", "experts") and len(shape) >= 2
+
+
+def _on_the_fly_bits(quantization: Quantization) -> float:
+    return bits_per_weight(quantization, Component.DENSE_MLP, layers=())
+
+
+def _layers_of(model: ModelConfig, component: Component) -> list[int]:
+    """Numbers of the layers that a component is in."""
+    if component is Component.LINEAR:
+        return [i for i, kind in enumerate(model.layers) if isinstance(kind, LinearState)]
+    if component in (Component.ATTENTION, Component.LATENT_DOWN):
+        return [i for i, kind in enumerate(model.layers) if kind and not isinstance(kind, LinearState)]
+    return list(range(len(model.layers)))
+
+
+def _absorbed(model: ModelConfig) -> int:
+    """Bytes of the up-projections of MLA that decoding keeps a second time."""
+    latent = model.latent
+    if latent is None:
+        return 0
+    ranks = sum(kind.rank for kind in model.layers if isinstance(kind, LatentAttention))
+    return 2 * ranks * model.attention_heads * (latent.nope_dim + latent.value_dim)
+
+
+def _expert_padding(model: ModelConfig) -> float:
+    """How much larger experts are with their inner width padded."""
+    if model.experts is None or model.quantization is None or model.quantization.method != "mxfp4":
+        return 1.0
+    width = model.experts.intermediate_size
+    return _padded(width, _MXFP4_MULTIPLE) / width
+
+
+def _stages(layers: int, stages: int) -> list[int]:
+    """Layers of each pipeline stage, as vLLM deals them out: what is over goes to the last but one."""
+    counts = [layers // stages] * stages
+    for index in range(2, layers % stages + 2):
+        counts[-index] += 1
+    return counts
+
+
+def _padded(number: int, multiple: int) -> int:
+    return -(-number // multiple) * multiple
