@@ -18,6 +18,13 @@ _LOADING = re.compile(r"Starting to load model|Loading safetensors checkpoint|Lo
 _PROGRESS = re.compile(r"Loading .*?:\s+\d+% Completed|Capturing .*?:\s+\d+%")
 _KV_TOKENS = re.compile(r"KV cache size: ([\d,]+) tokens")
 _CONCURRENCY = re.compile(r"Maximum concurrency for [\d,]+ tokens per request: ([\d.]+)x")
+_WEIGHTS = re.compile(r"Model loading took ([\d.]+) GiB")
+_KV_BYTES = re.compile(
+    r"Available KV cache memory: ([\d.]+) GiB|reserved ([\d.]+) GiB memory for KV Cache"
+    r"|(?:Explicitly|Auto) set \(([\d.]+)/[\d.]+\) GiB for KV cache"
+)
+_MEMORY_NODE = re.compile(r"GiB for KV cache on node (\d+)")
+_GIB = 2**30
 
 
 def words_of(line: str) -> str:
@@ -36,6 +43,12 @@ class EngineLog:
         """The last line that told how far a long step is."""
         self.kv_cache_tokens: int | None = None
         self.max_concurrency: float | None = None
+        self.weights_bytes: int | None = None
+        """Weights of the rank that has most, to a hundredth of a GiB."""
+        self.kv_bytes: int | None = None
+        """KV cache of the rank that has least, to a hundredth of a GiB."""
+        self.memory_node: int | None = None
+        """NUMA node that a CPU engine is bound to; None for an engine on accelerators."""
 
     def feed(self, output: bytes) -> None:
         """Takes in a piece of output; a progress bar ends its lines with a carriage return."""
@@ -58,3 +71,14 @@ class EngineLog:
             self.kv_cache_tokens = int(tokens[1].replace(",", ""))
         if concurrency := _CONCURRENCY.search(words):
             self.max_concurrency = float(concurrency[1])
+        if weights := _WEIGHTS.search(words):
+            self.weights_bytes = max(self.weights_bytes or 0, _bytes(weights[1]))
+        if kv := _KV_BYTES.search(words):
+            found = _bytes(kv[1] or kv[2] or kv[3])
+            self.kv_bytes = found if self.kv_bytes is None else min(self.kv_bytes, found)
+        if node := _MEMORY_NODE.search(words):
+            self.memory_node = int(node[1])
+
+
+def _bytes(gib: str) -> int:
+    return round(float(gib) * _GIB)

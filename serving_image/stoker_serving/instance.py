@@ -3,6 +3,8 @@
 import logging
 from typing import Any
 
+from stoker_serving import capacity
+from stoker_serving.capacity import CacheConfig
 from stoker_serving.engine_log import EngineLog
 from stoker_serving.liveness import Liveness
 from stoker_serving.probes import Page
@@ -27,6 +29,11 @@ class Instance:
         self.served: Served | None = None
         self.engine_version = ""
         self.log: EngineLog | None = None
+        self.cache: CacheConfig | None = None
+        self.visible_bytes: int | None = None
+        """Memory of the smallest accelerator, or of the NUMA node of a CPU engine."""
+        self.measuring = False
+        """Whether it serves, and a reading of its capacity is still to come."""
         self.waiting_for = ""
         """Why it does not serve yet, in a sentence; empty when nothing is wrong."""
 
@@ -103,13 +110,15 @@ class Instance:
                 "version": self.engine_version,
             },
             "capacity": self._capacity(),
+            "measuring": self.measuring,
         }
 
     def _capacity(self) -> dict[str, Any] | None:
-        if self.log is None or self.log.kv_cache_tokens is None:
+        if self.log is None:
             return None
-        return {
-            "kvCacheTokens": self.log.kv_cache_tokens,
-            "maxConcurrency": self.log.max_concurrency,
-            "maxModelLen": self.served.max_model_len if self.served else None,
-        }
+        return capacity.report(
+            self.log,
+            self.cache,
+            max_model_len=self.served.max_model_len if self.served else None,
+            visible_bytes=self.visible_bytes,
+        )

@@ -101,7 +101,8 @@ class Supervisor:
         self.instance.enter(Stage.STARTING)
         engine = self._start(reaper)
         self.instance.log = engine.log
-        watch = asyncio.create_task(Watch(self.instance, self._engine, names=self._names).run(engine.log))
+        watching = Watch(self.instance, self._engine, names=self._names, reaper=reaper)
+        watch = asyncio.create_task(watching.run(engine.log))
         stop = asyncio.create_task(self._stop.wait())
         try:
             awaited: list[asyncio.Future[Any]] = [engine.exit_code, stop, watch]

@@ -5,10 +5,13 @@ import contextlib
 import logging
 import time
 
+from stoker_serving.capacity import cache_config_of
+from stoker_serving.devices import accelerator_bytes, node_bytes
 from stoker_serving.engine_log import EngineLog
 from stoker_serving.instance import Instance
 from stoker_serving.liveness import Look, counters_of
 from stoker_serving.loopback import Engine
+from stoker_serving.reaper import Reaper
 from stoker_serving.stages import Stage
 from stoker_serving.warm_up import NotWarm, warm_up
 
@@ -24,10 +27,11 @@ _ANSWER_TIMEOUT_S = 5.0
 class Watch:
     """Moves the instance from `Starting` to `Serving` and feeds its liveness."""
 
-    def __init__(self, instance: Instance, engine: Engine, *, names: tuple[str, ...]) -> None:
+    def __init__(self, instance: Instance, engine: Engine, *, names: tuple[str, ...], reaper: Reaper) -> None:
         self._instance = instance
         self._engine = engine
         self._names = names
+        self._reaper = reaper
         self._token_ns = 0
         self._idle_looks = 0
         self._answers = True
@@ -46,10 +50,16 @@ class Watch:
                 await asyncio.sleep(_LOOK_EVERY_S)
         self._wait_for("")
         await self._ask_version()
+        await self._ask_cache()
+        self._instance.measuring = True
         self._instance.enter(Stage.SERVING)
-        while True:
-            await asyncio.sleep(_LOOK_EVERY_S)
-            await self._look()
+        measuring = asyncio.create_task(self._measure(engine_log))
+        try:
+            while True:
+                await asyncio.sleep(_LOOK_EVERY_S)
+                await self._look()
+        finally:
+            measuring.cancel()
 
     async def _healthy(self) -> bool:
         with contextlib.suppress(OSError):
@@ -61,6 +71,24 @@ class Watch:
             document = (await self._engine.get("/version", timeout_s=_ANSWER_TIMEOUT_S)).json()
             if isinstance(document, dict):
                 self._instance.engine_version = str(document.get("version", ""))
+
+    async def _ask_cache(self) -> None:
+        """Asked once, as the labels never change; before it serves, so that who sees it ready sees them."""
+        with contextlib.suppress(OSError):
+            page = await self._engine.get("/metrics", timeout_s=_ANSWER_TIMEOUT_S)
+            self._instance.cache = cache_config_of(page.body.decode(errors="replace"))
+
+    async def _measure(self, engine_log: EngineLog) -> None:
+        """The one reading that takes longer than an instance may be kept from serving."""
+        try:
+            if engine_log.memory_node is not None:
+                self._instance.visible_bytes = node_bytes(engine_log.memory_node)
+            else:
+                self._instance.visible_bytes = await accelerator_bytes(self._reaper)
+        except OSError as error:
+            log.warning("the memory of the devices can't be read: %s", error)
+        finally:
+            self._instance.measuring = False
 
     def _wait_for(self, what: str) -> None:
         if what and what != self._instance.waiting_for:

@@ -24,6 +24,29 @@ class Refusal:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MeasuredCapacity:
+    """What an engine says that it has, once it serves; None for each that it does not say."""
+
+    kv_cache_tokens: int | None
+    """Tokens of KV cache, of all engines of the instance."""
+    blocks: int | None
+    """Blocks of KV cache, of all engines of the instance; one of each is not used."""
+    block_size: int | None
+    """Tokens in a block. Blocks times block size may be more than `kv_cache_tokens`."""
+    max_concurrency: float | None
+    """Requests at once at `max_model_len`, of all engines of the instance."""
+    max_model_len: int | None
+    """Most tokens of a request."""
+    kv_bytes: int | None
+    """KV cache of one rank."""
+    weights_bytes: int | None
+    """Weights of one rank."""
+    visible_bytes: int | None
+    """Memory of the smallest accelerator, or of the NUMA node that a CPU engine is bound to."""
+    engine_version: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class InstanceReport:
     """What an instance said of itself on its probe port (`GET /state`)."""
 
@@ -37,6 +60,8 @@ class InstanceReport:
     stage: str
     """Start-up stage it is in, `Serving` after the last one."""
     in_flight: int
+    capacity: MeasuredCapacity | None = None
+    """What the engine measured; None before it serves, and for an engine that does not say."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

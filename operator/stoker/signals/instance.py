@@ -1,9 +1,9 @@
-"""What the instances say of themselves: revision, weights, stage.
+"""What the instances say of themselves: revision, weights, stage, capacity.
 
 A revision takes over only when an instance of it has said that it serves that very revision, and
 that cannot be read from the pod object. So the operator asks `/state` on the probe port, but only
-where the answer is not known yet: a pod whose present engine container has said that it is ready is
-not asked again until that container is another one.
+where the answer is not known yet: a pod whose present engine container has said that it is ready, and
+that it has measured all it can, is not asked again until that container is another one.
 
 Asking never holds up a reconcile: `known` answers from memory, `refresh` asks in the background,
 and an answer that is new puts the service into the queue like any other change. A pod that cannot
@@ -19,13 +19,15 @@ from typing import Generic, TypeVar
 import aiohttp
 
 from stoker.api.names import ENGINE_CONTAINER, PROBE_PORT
-from stoker.core.model import InstanceReport, JsonObject
+from stoker.core.model import InstanceReport, JsonObject, MeasuredCapacity
 
 _TIMEOUT_S = 2.0
 _AT_ONCE = 32
 """Questions under way at a time, over all services."""
 _FIRST_PAUSE_S = 1.0
 _LONGEST_PAUSE_S = 30.0
+_LARGEST = 2**63
+"""No count of bytes or tokens is larger, and nothing of ours would take it."""
 
 _log = logging.getLogger(__name__)
 
@@ -39,6 +41,8 @@ class _Entry:
     run: tuple[str, bool]
     """Which run of the engine container this is about, and whether Kubernetes calls the pod ready."""
     report: InstanceReport | None = None
+    final: bool = False
+    """Whether the report holds for as long as the engine runs."""
     asked: int = 0
     """Answers that were missing or not final, in a row."""
     ask_again_s: float = 0.0
@@ -92,7 +96,7 @@ class InstanceReports(Generic[KeyT]):
             if entry is None or entry.run != (run, _is_ready(pod)):
                 entry = self._renewed(entry, run=run, ready=_is_ready(pod))
             entries[uid] = entry
-            if entry.report and entry.report.ready:
+            if entry.final:
                 continue
             if entry.question is None and entry.ask_again_s <= self._clock():
                 entry.question = asyncio.create_task(self._ask(key, pod, entry))
@@ -117,27 +121,34 @@ class InstanceReports(Generic[KeyT]):
         """An entry to be asked at once; it keeps what the same run of the engine said before."""
         if old is not None:
             _cancel(old)
-        kept = old.report if old is not None and old.run[0] == run else None
-        return _Entry(run=(run, ready), report=kept)
+        if old is None or old.run[0] != run:
+            return _Entry(run=(run, ready))
+        return _Entry(run=(run, ready), report=old.report, final=old.final)
 
     async def _ask(self, key: KeyT, pod: JsonObject, entry: _Entry) -> None:
         async with self._at_once:
-            report = await self._state_of(pod)
+            state = await self._state_of(pod)
         entry.question = None
         pause_s = min(_FIRST_PAUSE_S * 2.0**entry.asked, _LONGEST_PAUSE_S)
         entry.asked = min(entry.asked + 1, 16)
         entry.ask_again_s = self._clock() + pause_s
-        if report is not None and report != entry.report:
+        if state is None:
+            return
+        report, measuring = state
+        entry.final = report.ready and not measuring
+        if report != entry.report:
             entry.report = report
             self._on_change(key)
 
-    async def _state_of(self, pod: JsonObject) -> InstanceReport | None:
+    async def _state_of(self, pod: JsonObject) -> tuple[InstanceReport, bool] | None:
+        """What the instance says, and whether it says that it will soon know more."""
         host = pod["status"]["podIP"]
         url = f"http://{f'[{host}]' if ':' in host else host}:{self._port}/state"
         try:
             async with self._session.get(url, timeout=aiohttp.ClientTimeout(total=_TIMEOUT_S)) as answer:
                 answer.raise_for_status()
-                return _report(await answer.json())
+                state = await answer.json()
+                return _report(state), bool(state.get("measuring"))
         except (aiohttp.ClientError, TimeoutError, OSError, ValueError, KeyError, TypeError) as error:
             _log.debug("an instance did not say its state", extra={"url": url, "error": repr(error)})
             return None
@@ -152,7 +163,40 @@ def _report(state: JsonObject) -> InstanceReport:
         weights_digest=str(state["weightsDigest"] or ""),
         stage=str(state["stage"]),
         in_flight=int(state["inFlight"]),
+        capacity=_capacity(state),
     )
+
+
+def _capacity(state: JsonObject) -> MeasuredCapacity | None:
+    """What the engine measured; whatever is missing or not a number from 0 on is None.
+
+    An instance of an older image says less, and must still be taken over.
+    """
+    said, engine = state.get("capacity"), state.get("engine")
+    if not isinstance(said, dict):
+        return None
+    return MeasuredCapacity(
+        kv_cache_tokens=_whole(said.get("kvCacheTokens")),
+        blocks=_whole(said.get("blocks")),
+        block_size=_whole(said.get("blockSize")),
+        max_concurrency=_number(said.get("maxConcurrency")),
+        max_model_len=_whole(said.get("maxModelLen")),
+        kv_bytes=_whole(said.get("kvBytes")),
+        weights_bytes=_whole(said.get("weightsBytes")),
+        visible_bytes=_whole(said.get("visibleBytes")),
+        engine_version=str(engine.get("version") or "") if isinstance(engine, dict) else "",
+    )
+
+
+def _number(value: object) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < _LARGEST:
+        return None
+    return float(value)
+
+
+def _whole(value: object) -> int | None:
+    number = _number(value)
+    return None if number is None else int(number)
 
 
 def _engine_run(pod: JsonObject) -> str | None:

@@ -7,6 +7,7 @@ import pytest
 from aiohttp import web
 from tests.unit.clock import Clock
 
+from stoker.core.model import MeasuredCapacity
 from stoker.signals.instance import InstanceReports
 
 KEY = "demo/chat"
@@ -109,6 +110,66 @@ async def test_a_pod_that_said_it_is_ready_is_not_asked_again(reports, changed, 
     assert reports.refresh(KEY, [pod()]) is None
     await settled(reports)
     assert instance.asked == 1
+
+
+MEASURED = {
+    "kvCacheTokens": 65536,
+    "maxConcurrency": 128.0,
+    "maxModelLen": 512,
+    "blocks": 4096,
+    "blockSize": 16,
+    "kvBytes": 1_073_741_824,
+    "weightsBytes": 901_943_132,
+    "visibleBytes": 2_147_483_648,
+}
+CAPACITY = MeasuredCapacity(
+    kv_cache_tokens=65536,
+    blocks=4096,
+    block_size=16,
+    max_concurrency=128.0,
+    max_model_len=512,
+    kv_bytes=1_073_741_824,
+    weights_bytes=901_943_132,
+    visible_bytes=2_147_483_648,
+    engine_version="0.32.0",
+)
+NOTHING = MeasuredCapacity(**dict.fromkeys(MeasuredCapacity.__slots__) | {"engine_version": ""})
+
+
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        pytest.param({"capacity": MEASURED, "engine": {"version": "0.32.0"}}, CAPACITY, id="all of it"),
+        pytest.param({}, None, id="an older image says nothing"),
+        pytest.param({"capacity": None}, None, id="not known"),
+        pytest.param({"capacity": [1]}, None, id="not an object"),
+        pytest.param({"capacity": {}, "engine": "vllm"}, NOTHING, id="an empty object"),
+        pytest.param(
+            {"capacity": dict(zip(MEASURED, ("9", None, -1, True, [], 10**400, -0.5), strict=False))},
+            NOTHING,
+            id="odd values count as not said",
+        ),
+    ],
+)
+async def test_a_report_has_what_the_engine_measured(reports, changed, instance, said, expected):
+    instance.state |= said
+    reports.refresh(KEY, [pod()])
+    await answered(changed)
+    assert reports.known(KEY, [pod()])["one"].capacity == expected
+
+
+async def test_a_ready_pod_that_still_measures_is_asked_until_it_has(reports, changed, instance, clock):
+    instance.state |= {"measuring": True, "capacity": MEASURED | {"visibleBytes": None}}
+    reports.refresh(KEY, [pod()])
+    await answered(changed)
+    assert reports.known(KEY, [pod()])["one"].capacity.visible_bytes is None
+    assert reports.refresh(KEY, [pod()]) == 1.0
+    instance.state |= {"measuring": False, "capacity": MEASURED}
+    clock.now_s = 1
+    reports.refresh(KEY, [pod()])
+    await answered(changed)
+    assert reports.known(KEY, [pod()])["one"].capacity.visible_bytes == 2_147_483_648
+    assert reports.refresh(KEY, [pod()]) is None
 
 
 async def test_a_restarted_engine_is_asked_again_and_its_old_report_no_longer_counts(

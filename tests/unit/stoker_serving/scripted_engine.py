@@ -2,8 +2,8 @@
 
 Started by the supervisor exactly as vLLM is. `SCRIPT` in the environment is a JSON object: `log` lines
 to print at the start, `load_s` before it listens, `exit` to end with instead, `models` to list,
-`token_every_s` and `hang_after_tokens` for streams, `health_s` for a slow `/health`, `deaf` to
-leave `/metrics` unanswered.
+`token_every_s` and `hang_after_tokens` for streams, `health_s` for a slow `/health`, `metrics`
+to add to `/metrics`, `deaf` to leave it unanswered.
 """
 
 import argparse
@@ -36,7 +36,8 @@ class App:
             await _json(send, {"version": "1.2.3"})
         elif path == "/metrics":
             await asyncio.sleep(3600 if SCRIPT.get("deaf") else 0)
-            await _json(send, f"vllm:generation_tokens_total {self._tokens}")
+            text = f"vllm:generation_tokens_total {self._tokens}\n{SCRIPT.get('metrics', '')}\n"
+            await _json(send, text)
         elif path == "/v1/models":
             data = [{"id": name, "owned_by": "scripted", "max_model_len": 4096} for name in self._models]
             await _json(send, {"data": data})

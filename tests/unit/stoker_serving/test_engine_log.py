@@ -27,6 +27,60 @@ def test_tells_stage_progress_and_capacity():
     assert log.max_concurrency == 1.21
 
 
+GIB = 2**30
+
+
+@pytest.mark.parametrize(
+    ("lines", "weights_bytes", "kv_bytes", "memory_node"),
+    [
+        pytest.param([], None, None, None, id="nothing"),
+        pytest.param(
+            [
+                "Model loading took 14.99 GiB memory and 3.518233 seconds",
+                "Available KV cache memory: 22.4 GiB",
+            ],
+            round(14.99 * GIB),
+            round(22.4 * GIB),
+            None,
+            id="one accelerator",
+        ),
+        pytest.param(
+            [
+                "(Worker_TP1 pid=8) INFO 12-01 00:00:01 [x:1] Model loading took 33.7 GiB memory and 1.0 s",
+                "(Worker_TP0 pid=7) INFO 12-01 00:00:02 [x:1] Model loading took 33.88 GiB memory and 1.0 s",
+                "(Worker_TP0 pid=7) INFO 12-01 00:00:09 [x:1] Available KV cache memory: 35.2 GiB",
+                "(Worker_TP1 pid=8) INFO 12-01 00:00:09 [x:1] Available KV cache memory: 35.4 GiB",
+            ],
+            round(33.88 * GIB),
+            round(35.2 * GIB),
+            None,
+            id="of several ranks the one with least room",
+        ),
+        pytest.param(
+            ["Initial free memory 78.6 GiB, reserved 40.0 GiB memory for KV Cache as specified by kv_cache_"],
+            None,
+            40 * GIB,
+            None,
+            id="as much as was told",
+        ),
+        pytest.param(
+            ["Explicitly set (1.0/15.51) GiB for KV cache on node 1."], None, GIB, 1, id="a CPU, as told"
+        ),
+        pytest.param(
+            ["Auto set (9.5/15.51) GiB for KV cache on node 0, with 14.27 GiB requested memory"],
+            None,
+            round(9.5 * GIB),
+            0,
+            id="a CPU, by itself",
+        ),
+    ],
+)
+def test_tells_the_bytes_that_vllm_measured(lines, weights_bytes, kv_bytes, memory_node):
+    log = EngineLog()
+    log.feed("".join(f"{line}\n" for line in lines).encode())
+    assert (log.weights_bytes, log.kv_bytes, log.memory_node) == (weights_bytes, kv_bytes, memory_node)
+
+
 @given(st.lists(st.integers(0, len(START))))
 def test_pieces_of_any_size_tell_the_same(cuts):
     whole, pieces = EngineLog(), EngineLog()

@@ -46,6 +46,7 @@ def test_state_before_anything_is_known(instance):
     assert state["weightsDigest"] == ""
     assert state["servedModels"] == []
     assert state["capacity"] is None
+    assert state["measuring"] is False
     assert state["engine"] == {"name": "", "version": ""}
 
 
@@ -63,7 +64,9 @@ def test_state_says_what_is_served(instance):
     assert state["weightsDigest"] == "sha256:1"
     assert state["servedModels"] == ["chat", "adapter"]
     assert state["engine"] == {"name": "vllm", "version": "0.32.0"}
-    assert state["capacity"] == {"kvCacheTokens": 1000, "maxConcurrency": 0.24, "maxModelLen": 4096}
+    assert state["capacity"]["kvCacheTokens"] == 1000
+    assert state["capacity"]["maxConcurrency"] == 0.24
+    assert state["capacity"]["maxModelLen"] == 4096
 
 
 def test_a_stuck_engine_fails_the_liveness_with_its_numbers(instance):

@@ -10,6 +10,9 @@ import urllib.error
 from pathlib import Path
 
 import pytest
+from tests.unit.stoker_serving.conftest import ROOT
+
+from stoker_serving.devices import node_bytes
 
 
 def test_becomes_ready_after_a_real_token_and_states_what_it_serves(start_instance):
@@ -19,7 +22,11 @@ def test_becomes_ready_after_a_real_token_and_states_what_it_serves(start_instan
                 "(Worker pid=7) INFO 11-30 23:25:54 [cpu_model_runner.py:68] Starting to load model /m...",
                 "(EngineCore pid=7) INFO 11-30 23:25:56 [kv_cache_utils.py:2327] CPU KV cache size: "
                 "2,097,152 tokens, Maximum concurrency for 1,024 tokens per request: 2048.00x",
-            ]
+                "(Worker pid=7) INFO 11-30 23:25:56 [cpu_worker.py:1] Explicitly set (1.0/15.51) GiB for KV "
+                "cache on node 0.",
+            ],
+            "metrics": 'vllm:cache_config_info{block_size="128",engine="0",kv_cache_size_tokens="2097152",'
+            'kv_cache_memory_bytes="1073741824",num_gpu_blocks="16384"} 1.0',
         },
         arguments=("--model", "/m", "--served-model-name", "chat", "chat-latest"),
     )
@@ -31,8 +38,41 @@ def test_becomes_ready_after_a_real_token_and_states_what_it_serves(start_instan
     assert state["revision"] == "chat-00000000"
     assert state["servedModels"] == ["chat", "chat-latest"]
     assert state["engine"] == {"name": "scripted", "version": "1.2.3"}
-    assert state["capacity"] == {"kvCacheTokens": 2097152, "maxConcurrency": 2048.0, "maxModelLen": 4096}
     assert state["inFlight"] == 0
+    state = instance.wait_until(lambda: _measured(instance), "readings")
+    assert state["capacity"] == {
+        "kvCacheTokens": 2097152,
+        "maxConcurrency": 2048.0,
+        "maxModelLen": 4096,
+        "blocks": 16384,
+        "blockSize": 128,
+        "kvBytes": 1_073_741_824,
+        "weightsBytes": None,
+        "visibleBytes": node_bytes(0),
+    }
+
+
+def _measured(instance):
+    state = instance.probe("/state")[1]
+    return None if state["measuring"] else state
+
+
+def test_asks_torch_for_the_memory_of_the_devices_once_it_serves(start_instance, tmp_path):
+    (tmp_path / "torch.py").write_text(
+        "import pathlib, types\n"
+        f"pathlib.Path({str(tmp_path / 'asked')!r}).write_text('')\n"
+        "cuda = types.SimpleNamespace(device_count=lambda: 1, "
+        "get_device_properties=lambda number: types.SimpleNamespace(total_memory=47_700_000_000))\n"
+    )
+    instance = start_instance(
+        script={"log": ["GPU KV cache size: 1,000 tokens"], "load_s": 1},
+        PYTHONPATH=os.pathsep.join([str(ROOT / "serving_image"), str(tmp_path)]),
+    )
+    instance.wait_for_stage("Starting")
+    assert not (tmp_path / "asked").exists()
+    instance.wait_until_ready()
+    state = instance.wait_until(lambda: _measured(instance), "readings")
+    assert state["capacity"]["visibleBytes"] == 47_700_000_000
 
 
 def test_o6_an_engine_that_is_healthy_but_lists_no_model_is_not_ready(start_instance):
