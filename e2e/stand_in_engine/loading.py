@@ -20,6 +20,40 @@ _GIB = 2**30
 _PERFORMANCE_FACTORS = {"balanced": 1, "interactivity": 1, "throughput": 2}
 """vLLM doubles its default limits in `--performance-mode throughput`."""
 
+_CACHE_CONFIG: dict[str, object] = {
+    "_block_size_resolved": True,
+    "block_size": BLOCK_TOKENS,
+    "cache_hit_alignment_tokens": None,
+    "effective_attention_block_size": BLOCK_TOKENS,
+    "enable_mamba_shared_prefix_checkpoint": False,
+    "enable_prefix_caching": False,
+    "hash_block_size": None,
+    "is_attention_free": False,
+    "kv_cache_dtype_skip_layers": [],
+    "kv_cache_layout": None,
+    "kv_cache_memory_bytes": None,
+    "kv_offloading_backend": "native",
+    "kv_offloading_size": None,
+    "kv_sharing_fast_prefill": False,
+    "mamba_block_size": None,
+    "mamba_cache_dtype": "auto",
+    "mamba_cache_mode": "none",
+    "mamba_page_size_padded": None,
+    "mamba_ssm_cache_dtype": "float32",
+    "num_cpu_blocks": None,
+    "prefix_cache_retention_interval": 0,
+    "prefix_caching_hash_algo": "sha256",
+    "prefix_match_unit": None,
+    "replayssm_buffer_len": 16,
+    "skip_page_size_padded": None,
+    "sliding_window": None,
+    "swa_bounded_replay": True,
+    "use_kda_recoverssm": False,
+    "use_replayssm": False,
+    "user_specified_block_size": False,
+}
+"""vLLM prints every field of its `CacheConfig`; these never change here."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loaded:
@@ -66,8 +100,8 @@ def load(arguments: argparse.Namespace, *, profile: Profile, faults: Faults) -> 
         max_num_batched_tokens=max_num_batched_tokens,
         blocks=_blocks(arguments, profile, max_num_seqs=max_num_seqs, max_model_len=served.max_model_len),
     )
-    kv_tokens = limits.blocks * BLOCK_TOKENS
-    concurrency = kv_tokens / served.max_model_len
+    concurrency = limits.blocks / _blocks_of_a_request(served.max_model_len)
+    kv_tokens = int(concurrency * served.max_model_len)
     log.info(
         "GPU KV cache size: %s tokens, Maximum concurrency for %s tokens per request: %.2fx",
         f"{kv_tokens:,}",
@@ -79,10 +113,9 @@ def load(arguments: argparse.Namespace, *, profile: Profile, faults: Faults) -> 
     return Loaded(
         served=served,
         scheduler=Scheduler(limits=limits, timing=profile.timing),
-        cache_config={
-            "block_size": BLOCK_TOKENS,
+        cache_config=_CACHE_CONFIG
+        | {
             "cache_dtype": arguments.kv_cache_dtype,
-            "enable_prefix_caching": False,
             "gpu_memory_utilization": arguments.gpu_memory_utilization,
             "kv_cache_max_concurrency": concurrency,
             "kv_cache_size_tokens": kv_tokens,
@@ -90,6 +123,10 @@ def load(arguments: argparse.Namespace, *, profile: Profile, faults: Faults) -> 
             "num_gpu_blocks_override": arguments.num_gpu_blocks_override,
         },
     )
+
+
+def _blocks_of_a_request(max_model_len: int) -> int:
+    return -(-max_model_len // BLOCK_TOKENS)
 
 
 def _blocks(arguments: argparse.Namespace, profile: Profile, *, max_num_seqs: int, max_model_len: int) -> int:
@@ -106,13 +143,13 @@ def _blocks(arguments: argparse.Namespace, profile: Profile, *, max_num_seqs: in
         available = profile.memory.kv_available_bytes(
             utilization=arguments.gpu_memory_utilization, max_num_seqs=max_num_seqs
         )
-        logger(ENGINE_CORE).info("Available KV cache memory: %.2f GiB", available / _GIB)
+        logger(ENGINE_CORE).info("Available KV cache memory: %s GiB", round(available / _GIB, 2))
     if blocks <= 1:
         raise StartError(
             "No available memory for the cache blocks. Try increasing `gpu_memory_utilization` when "
             "initializing the engine."
         )
-    needed = -(-max_model_len // BLOCK_TOKENS)
+    needed = _blocks_of_a_request(max_model_len)
     if needed > blocks - 1:
         bytes_per_block = BLOCK_TOKENS * profile.memory.kv_bytes_per_token
         raise StartError(

@@ -32,7 +32,11 @@ async def test_vllm_streams_a_chat_answer_and_ends_no_stream_when_it_leaves(exam
     async with session() as client, client.get(f"http://{pod['status']['podIP']}:8081/state") as response:
         state = await response.json()
     assert state["engine"]["name"] == "vllm"
-    assert state["capacity"]["maxModelLen"] == EXAMPLE["model"]["contextLength"]
+    capacity = state["capacity"]
+    assert capacity["maxModelLen"] == EXAMPLE["model"]["contextLength"]
+    assert capacity["kvCacheTokens"] <= capacity["blocks"] * capacity["blockSize"]
+    assert capacity["kvCacheTokens"] == int(capacity["maxConcurrency"] * capacity["maxModelLen"])
+    assert capacity["kvBytes"] < capacity["visibleBytes"]
     answer = await asyncio.to_thread(converse, on, space.namespace)
     assert (answer.model, answer.tokens) == ("chat", 16)
     assert answer.text

@@ -32,6 +32,12 @@ def test_arguments_change_the_limits(model, words, expected):
     assert (limits.max_num_seqs, limits.max_num_batched_tokens, limits.blocks) == expected
 
 
+def test_requests_take_whole_blocks(model):
+    cache = loaded(model, "--max-model-len", "500").cache_config
+    assert cache["kv_cache_max_concurrency"] == 4096 / 32
+    assert cache["kv_cache_size_tokens"] == 4096 // 32 * 500
+
+
 def test_the_context_length_may_stand_in_the_part_about_text(tmp_path):
     folder = model_folder(
         tmp_path,

@@ -16,6 +16,8 @@ def test_the_log_tells_the_stages_as_vllm_does(start):
         "Using max model len 256",
         "Starting to load model",
         "Loading weights took 0.0",
+        "Model loading took 0.84 GiB memory and 0.0",
+        "Available KV cache memory: 1.0 GiB",
         "GPU KV cache size: 65,536 tokens, Maximum concurrency for 256 tokens per request: 256.00x",
         "init engine (profile, create kv cache, warmup model) took 0.02 s",
         "Application startup complete.",
