@@ -47,7 +47,7 @@ _WINDOW_PERIODS = {
 """Families whose every n-th layer sees everything and whose others have a window."""
 _WITHOUT_ATTENTION = frozenset({"mamba", "mamba2", "falcon_mamba"})
 _ENCODER = "an encoder keeps no keys and values: `max_num_seqs` alone bounds the requests at once"
-ENCODERS = frozenset(
+_ENCODERS = frozenset(
     {
         "bert",
         "roberta",
@@ -58,6 +58,9 @@ ENCODERS = frozenset(
         "nomic_bert",
         "modernbert",
         "new",
+        "gte",
+        "clip_text_model",
+        "siglip_text_model",
     }
 )
 """Model types that read a whole text at once: vLLM serves them for embeddings, without a cache."""
@@ -76,7 +79,7 @@ class Layers:
 def read_layers(text: Fields, *, context_length: int | None) -> Layers:
     """What each layer keeps, from the language model's part of a config."""
     count = layer_count(text)
-    if text.text("model_type") in ENCODERS:
+    if text.text("model_type") in _ENCODERS or text.flag("use_bidirectional_attention"):
         return Layers(kinds=(None,) * count, borrowing=(), unknown=(_ENCODER,))
     if blocks := text.objects("block_configs"):
         return Layers(kinds=_searched(text, blocks), borrowing=(), unknown=())

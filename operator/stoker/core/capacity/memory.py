@@ -16,8 +16,9 @@ can measure:
   is wrong; the other error would be a pod that does not start.
 
 On CPU vLLM works otherwise (`vllm/v1/worker/cpu_worker.py`): KV gets the utilization's share of the
-memory of one NUMA node less what the process has resident after its warm-up. `VLLM_CPU_KVCACHE_SPACE`
-and `--kv-cache-memory-bytes` set it outright, and are the same setting inside.
+memory that it sees, less what the process has resident after its warm-up. It sees one NUMA node, or the
+memory limit of the container where that is less. `VLLM_CPU_KVCACHE_SPACE` (in GiB) and
+`--kv-cache-memory-bytes` set the cache outright, and are the same setting inside.
 """
 
 from dataclasses import dataclass

@@ -115,7 +115,7 @@ def _something_else(config: Fields) -> str | None:
         return (
             "this is a diffusion model, which vLLM does not serve as a language model; give a language model"
         )
-    if config.has("peft_type", "base_model_name_or_path"):
+    if config.has("peft_type", "base_model_name_or_path") and not config.has("architectures"):
         return "this is an adapter (LoRA or the like) without its base model; give the base model"
     if config.has("general.architecture", "gguf_version"):
         return "these are the metadata of a GGUF file; give the `config.json` of the model it was made from"

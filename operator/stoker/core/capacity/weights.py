@@ -6,8 +6,9 @@ output head, norms and routers in 16 bits.
 
 Tensor parallelism splits the matrices of attention, MLPs and experts, and the vocabulary; every rank
 holds norms, routers and the projections to compressed vectors (MLA) whole. Expert parallelism gives
-whole experts to ranks instead of parts of all: the same bytes. Pipeline parallelism gives layers to
-ranks; the largest stage counts. Where there are more ranks than key-value heads the keys' projections
+whole experts to ranks instead of parts of all: the same bytes. Engines side by side (data parallelism)
+share the experts out among them, and nothing else. Pipeline parallelism gives layers to ranks; the
+largest stage counts. Where there are more ranks than key-value heads the keys' projections
 are repeated; that is under 0.1 % and left out.
 
 Two things are not in the files. MLA keeps its two up-projections a second time, in 16 bits, in the order
@@ -71,19 +72,19 @@ class WeightsSize:
         Example: 67.72 GiB, of which 0.04 are held whole, over 2 ranks -> 33.88 GiB.
         """
         stages = _stages(self.layers, settings.pipeline_parallel)
-        body = self.total - self.embedding - self.output_head
-        # A tied embedding is on the last rank too, where it is the output head.
-        head = self.output_head or self.embedding
-        most = 0
-        for index, layers in enumerate(stages):
-            share = layers / max(1, self.layers)
-            vocabulary = (self.embedding if index == 0 else 0) + (head if index == len(stages) - 1 else 0)
-            if len(stages) == 1:
-                vocabulary = self.embedding + self.output_head
-            whole = self.replicated * share
-            split = (body - self.replicated) * share + vocabulary
-            most = max(most, round(whole + split / settings.tensor_parallel))
-        return most
+        return max(self._stage(index, stages, settings) for index in range(len(stages)))
+
+    def _stage(self, index: int, stages: list[int], settings: EngineSettings) -> int:
+        """Bytes on each rank of one pipeline stage."""
+        share = stages[index] / self.layers
+        body = self.total - self.embedding - self.output_head - self.experts - self.replicated
+        vocabulary = self.embedding if index == 0 else 0
+        if index == len(stages) - 1:
+            # A tied embedding is the output head too: the last stage needs it, if it is not the first.
+            vocabulary += self.output_head or (self.embedding if index else 0)
+        experts = share * self.experts / settings.data_parallel
+        split = share * body + experts + vocabulary
+        return round(share * self.replicated + split / settings.tensor_parallel)
 
 
 def weights_size(

@@ -4,12 +4,16 @@ import dataclasses
 
 import pytest
 from hypothesis import given
+from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from tests.unit.core.capacity.models import model as model_of
 from tests.unit.core.capacity.models import settings, uniform
-from tests.unit.core.capacity.real_models import model
+from tests.unit.core.capacity.real_models import broken_configs, model
 
+from stoker.core.capacity.architecture import ModelConfig
 from stoker.core.capacity.memory import GIB, activation_bytes, budget, memory_budget
+from stoker.core.capacity.model_config import read_model_config
+from stoker.core.capacity.parameters import active_parameters, total_parameters
 from stoker.core.capacity.weights import weights_size
 
 H100 = round(79.18 * GIB)
@@ -198,3 +202,14 @@ def test_more_memory_never_leaves_less_for_keys_and_values(first, second):
         for size in (less, more)
     ]
     assert kept[0] <= kept[1]
+
+
+@given(broken_configs(), st.sampled_from([None, "fp8"]), st.sampled_from([1, 2, 8]), st.sampled_from([1, 3]))
+@hypothesis_settings(max_examples=100, deadline=None)
+def test_whatever_is_read_gets_a_budget(given_config, quantization, tensor, pipeline):
+    read = read_model_config(given_config)
+    if isinstance(read, ModelConfig):
+        weights = weights_size(read, quantization=quantization, stored=None)
+        assert 0 < active_parameters(read) <= total_parameters(read)
+        spread = settings(tensor_parallel=tensor, pipeline_parallel=pipeline)
+        assert memory_budget(read, weights, visible_bytes=H100, settings=spread).kv < H100

@@ -5,7 +5,7 @@ from collections import Counter
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.unit.core.capacity.real_models import NAMES, config, model
+from tests.unit.core.capacity.real_models import JSON, KEYS, NAMES, broken_configs, model
 
 from stoker.core.capacity.architecture import (
     ChunkedAttention,
@@ -272,6 +272,25 @@ def test_what_is_not_known_is_bounded_and_said(changes, note):
     assert all(kind == full(2, 64) for kind in read.layers)
 
 
+@pytest.mark.parametrize(
+    "changes",
+    [
+        pytest.param({"model_type": "roberta"}, id="an encoder"),
+        pytest.param(
+            {"model_type": "gemma3_text", "use_bidirectional_attention": True}, id="made of a decoder"
+        ),
+    ],
+)
+def test_an_encoder_for_embeddings_keeps_nothing_and_says_so(changes):
+    read = small(**changes)
+    assert read.layers == (None,) * 4
+    assert "max_num_seqs" in read.unknown[0]
+
+
+def test_a_tuned_model_that_names_its_base_is_no_adapter():
+    assert small(base_model_name_or_path="x/y").layers == (full(2, 64),) * 4
+
+
 def test_an_unknown_architecture_counts_as_full_attention():
     assert small(architectures=["NewForCausalLM"], model_type="new_model").layers == (full(2, 64),) * 4
 
@@ -311,25 +330,6 @@ def test_what_is_no_usable_config_is_refused_with_a_sentence(given, sentence):
     assert len(refusal.message) < 200
 
 
-KEYS = st.sampled_from(
-    sorted(
-        {
-            key
-            for name in NAMES
-            for part in (config(name), config(name).get("text_config", {}))
-            for key in part
-        }
-    )
-)
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
-    lambda inner: (
-        st.lists(inner, max_size=3) | st.dictionaries(KEYS | st.text(max_size=8), inner, max_size=4)
-    ),
-    max_leaves=12,
-)
-
-
 @given(st.dictionaries(KEYS, JSON, max_size=12))
 @settings(max_examples=60, deadline=None)
 def test_no_object_makes_reading_raise(changes):
@@ -337,10 +337,7 @@ def test_no_object_makes_reading_raise(changes):
         assert isinstance(read_model_config(given_config), ModelConfig | Refusal)
 
 
-@given(st.sampled_from(NAMES), KEYS, JSON)
+@given(broken_configs())
 @settings(max_examples=100, deadline=None)
-def test_one_broken_field_makes_reading_of_a_real_config_not_raise(name, key, value):
-    broken = {**config(name), key: value}
-    if isinstance(broken.get("text_config"), dict):
-        broken["text_config"] = {**broken["text_config"], key: value}
+def test_broken_fields_make_reading_of_a_real_config_not_raise(broken):
     assert isinstance(read_model_config(broken), ModelConfig | Refusal)

@@ -209,6 +209,28 @@ def test_the_largest_pipeline_stage_counts(name, stages, gib):
     assert computed / GIB == pytest.approx(gib, rel=0.05)
 
 
+def test_projections_to_compressed_vectors_are_whole_on_every_rank():
+    weights = from_config("deepseek-ai--DeepSeek-V3")
+    rank = weights.per_rank(settings(tensor_parallel=8))
+    assert rank == pytest.approx((weights.total - weights.replicated) / 8 + weights.replicated, abs=1)
+    assert weights.replicated / GIB == pytest.approx(61 * 7168 * (1536 + 512 + 64) / GIB, rel=0.3)
+
+
+def test_engines_side_by_side_share_the_experts_and_repeat_the_rest():
+    weights = from_config("Qwen--Qwen3-30B-A3B")
+    two = weights.per_rank(settings(data_parallel=2))
+    assert two == pytest.approx(weights.total - weights.experts / 2, abs=1)
+    assert from_config("Qwen--Qwen3-8B").per_rank(settings(data_parallel=2)) == from_config(
+        "Qwen--Qwen3-8B"
+    ).per_rank(settings())
+
+
+def test_expert_parallelism_changes_who_holds_an_expert_and_not_how_much():
+    weights = from_config("Qwen--Qwen3-30B-A3B")
+    apart = weights.per_rank(settings(tensor_parallel=4, expert_parallel=True))
+    assert apart == weights.per_rank(settings(tensor_parallel=4))
+
+
 @given(st.sampled_from(NAMES), st.sampled_from([1, 2, 4, 8]), st.sampled_from([1, 2, 4]))
 def test_ranks_together_hold_at_least_all_weights(name, tensor, pipeline):
     computed = from_config(name)
