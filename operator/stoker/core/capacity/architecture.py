@@ -69,6 +69,8 @@ class LinearState:
     """Width of the convolution before it; its last `conv_kernel - 1` inputs are kept."""
     state_bytes_per_element: int | None = None
     """Bytes per element of the recurrent state (`mamba_ssm_dtype`); None as the model's own type."""
+    checkpoints: int = 0
+    """States more that a request keeps for prefix caching, where a long prompt is not cut at blocks."""
 
 
 LayerKind: TypeAlias = FullAttention | SlidingWindow | ChunkedAttention | LatentAttention | LinearState

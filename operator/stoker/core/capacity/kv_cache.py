@@ -39,7 +39,9 @@ class KvLayout:
     in_flight_tokens: int
     """Tokens that may be under way; layers with a window hold them on top of it."""
     state_blocks: int
-    """Blocks of a request in each group of states."""
+    """Blocks of a request in each group of states, checkpoints aside."""
+    keeps_checkpoints: bool = False
+    """Whether states have checkpoints for prefix caching."""
     decode_context_parallel: int = 1
     """Ranks that a request's tokens are dealt out to."""
 
@@ -76,8 +78,8 @@ class KvLayout:
                 return _ceil(min(window - 1 + self.in_flight_tokens, length), group.block_size) + 1
             case ChunkedAttention(chunk=chunk):
                 return _ceil(min(chunk + self.in_flight_tokens, length), group.block_size)
-            case LinearState():
-                return self.state_blocks
+            case LinearState(checkpoints=checkpoints):
+                return self.state_blocks + checkpoints * self.keeps_checkpoints
             case _:
                 return _ceil(_ceil(length, self.decode_context_parallel), group.block_size)
 
@@ -104,12 +106,13 @@ def kv_layout(model: ModelConfig, settings: EngineSettings) -> KvLayout:
     groups, block_bytes = kv_groups(pages(model, settings))
     hybrid = any(not isinstance(group.layer, LinearState) for group in groups)
     # With prefix caching a state is kept where the last block ended and where the present step does.
-    states = 2 if settings.prefix_caching and hybrid else 1
+    aligned = settings.prefix_caching and hybrid
     return KvLayout(
         groups=groups,
         block_bytes=block_bytes,
         in_flight_tokens=settings.concurrent_batches * settings.max_num_batched_tokens,
-        state_blocks=states + settings.speculative_tokens,
+        state_blocks=1 + aligned + settings.speculative_tokens,
+        keeps_checkpoints=aligned,
         decode_context_parallel=settings.decode_context_parallel,
     )
 

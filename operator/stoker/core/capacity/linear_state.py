@@ -46,6 +46,7 @@ def _kimi_delta(text: Fields) -> LinearState | None:
         value_dim=dim,
         conv_kernel=inner.integer("short_conv_kernel_size") or 4,
         state_bytes_per_element=4,
+        checkpoints=1,
     )
 
 
@@ -67,6 +68,7 @@ def _mamba2(text: Fields) -> LinearState | None:
         value_dim=text.integer("mamba_d_head", "mamba_head_dim") or max(1, inner // heads),
         conv_kernel=text.integer("mamba_d_conv", "conv_kernel") or 4,
         state_bytes_per_element=_BYTES.get(text.text("mamba_ssm_cache_dtype", "mamba_ssm_dtype") or default),
+        checkpoints=1,
     )
 
 

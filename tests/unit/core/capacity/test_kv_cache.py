@@ -6,10 +6,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.unit.core.capacity import models as m
 
-from stoker.core.capacity.architecture import ChunkedAttention, LatentAttention
+from stoker.core.capacity.architecture import ChunkedAttention, LatentAttention, LinearState
 from stoker.core.capacity.kv_cache import concurrency, kv_cache, kv_layout, max_context_length, whole_requests
 
 GIB = 1024**3
+MAMBA_2 = LinearState(key_heads=8, value_heads=128, key_dim=128, value_dim=64, conv_kernel=4, checkpoints=1)
 
 
 @pytest.mark.parametrize(
@@ -45,6 +46,14 @@ GIB = 1024**3
             131_072,
             63 + 3,
             id="states without prefix caching, one block each",
+        ),
+        pytest.param(m.model(MAMBA_2, m.full(8, 128)), {}, 1, 1 + 3, id="Mamba 2 has a checkpoint more"),
+        pytest.param(
+            m.model(MAMBA_2, m.full(8, 128)),
+            {"prefix_caching": False},
+            1,
+            1 + 1,
+            id="which is for prefix caching",
         ),
         pytest.param(m.model(m.gated(32)), {}, 131_072, 1, id="states alone have no prefix caching"),
         pytest.param(

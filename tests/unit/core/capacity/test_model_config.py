@@ -43,7 +43,7 @@ def latent(rank, rope, indexer=0):
     return LatentAttention(rank=rank, rope_dim=rope, indexer_dim=indexer)
 
 
-def state(keys, values, dk, dv, kernel=4, width=None):
+def state(keys, values, dk, dv, kernel=4, width=None, checkpoints=0):
     return LinearState(
         key_heads=keys,
         value_heads=values,
@@ -51,6 +51,7 @@ def state(keys, values, dk, dv, kernel=4, width=None):
         value_dim=dv,
         conv_kernel=kernel,
         state_bytes_per_element=width,
+        checkpoints=checkpoints,
     )
 
 
@@ -107,13 +108,13 @@ def test_every_real_config_is_read(name):
         ),
         (
             "nvidia--NVIDIA-Nemotron-3-Nano-30B-A3B-BF16",
-            {state(8, 64, 128, 64, width=4): 23, full(2, 128): 6, None: 23},
+            {state(8, 64, 128, 64, width=4, checkpoints=1): 23, full(2, 128): 6, None: 23},
         ),
         ("nvidia--Llama-3_3-Nemotron-Super-49B-v1", {full(8, 128): 49, None: 31}),
         ("ai21labs--Jamba-v0.1", {state(0, 8192, 16, 1): 28, full(8, 128): 4}),
-        ("ibm-ai-platform--Bamba-9B", {state(1, 128, 128, 64): 29, full(8, 128): 3}),
-        ("tiiuae--Falcon-H1-7B-Instruct", {state(1, 24, 256, 128): 44, full(2, 128): 44}),
-        ("ibm-granite--granite-4.0-h-small", {state(1, 128, 128, 64): 36, full(8, 128): 4}),
+        ("ibm-ai-platform--Bamba-9B", {state(1, 128, 128, 64, checkpoints=1): 29, full(8, 128): 3}),
+        ("tiiuae--Falcon-H1-7B-Instruct", {state(1, 24, 256, 128, checkpoints=1): 44, full(2, 128): 44}),
+        ("ibm-granite--granite-4.0-h-small", {state(1, 128, 128, 64, checkpoints=1): 36, full(8, 128): 4}),
         ("state-spaces--mamba-2.8b-hf", {state(0, 5120, 16, 1): 64}),
         ("openai-community--gpt2", {full(12, 64): 12}),
         ("tiiuae--falcon-7b", {full(1, 64): 32}),
@@ -231,7 +232,7 @@ def test_gemma_3_says_its_stretched_length():
                 "qk_rope_head_dim": 16,
                 "linear_attn_config": {"full_attn_layers": [2, 4], "num_heads": 4, "head_dim": 16},
             },
-            [state(4, 4, 16, 16, width=4), latent(32, 16)] * 2,
+            [state(4, 4, 16, 16, width=4, checkpoints=1), latent(32, 16)] * 2,
             id="Kimi Linear",
         ),
         pytest.param(
@@ -244,7 +245,7 @@ def test_gemma_3_says_its_stretched_length():
         ),
         pytest.param(
             {"model_type": "mamba2", "num_heads": 8, "head_dim": None, "state_size": 32, "conv_kernel": 4},
-            [state(1, 8, 32, 64)] * 4,
+            [state(1, 8, 32, 64, checkpoints=1)] * 4,
             id="Mamba 2",
         ),
     ],
