@@ -19,6 +19,7 @@ engine's server process (it must not initialise CUDA before it has started its w
 """
 
 import asyncio
+import contextlib
 import importlib.util
 import json
 import logging
@@ -71,13 +72,12 @@ def _smallest(answer: bytes) -> int | None:
         return None
 
 
-def node_bytes(node: int, *, nodes: Path = _NODES) -> int | None:
-    """Memory of a NUMA node, read where vLLM's CPU worker reads it; None where the kernel names none."""
-    try:
+def node_bytes(node: int, *, nodes: Path = _NODES) -> int:
+    """Memory of a NUMA node, read as vLLM's CPU worker reads it: of the whole machine where the kernel
+    tells of no nodes."""
+    with contextlib.suppress(OSError):
         for line in (nodes / f"node{node}" / "meminfo").read_text().splitlines():
             words = line.split()  # Node 0 MemTotal: 97421888 kB
             if words[2:3] == ["MemTotal:"]:
                 return int(words[3]) * 1024
-    except (OSError, ValueError, IndexError):
-        pass
-    return None
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

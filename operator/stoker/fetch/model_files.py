@@ -23,7 +23,7 @@ from stoker.core.sources import Scheme, Source
 from stoker.fetch import Listing, RemoteFile, WeightsSource, model_kind
 from stoker.fetch.credentials import Credentials
 from stoker.fetch.errors import FetchError, Interrupted
-from stoker.fetch.model_folder import Start, read_folder
+from stoker.fetch.model_folder import FolderModel, Start, answer, read_folder
 from stoker.fetch.paths import check_paths
 from stoker.fetch.retry import Patience, Retry
 
@@ -110,15 +110,13 @@ async def _read(source: WeightsSource, *, uri: str) -> ModelFiles:
             return await _start(source, files[start.path], start.length, uri=uri)
 
     reading = read_folder(sizes, name=uri, weights_needed=True)
-    asked = next(reading)
-    while True:
-        answers = await _answers(asked, start_of)
-        try:
-            asked = reading.send(answers)
-        except StopIteration as done:
-            config, stored = done.value
-            version = listing.version or sha256(listing.identity.encode()).hexdigest()[:_VERSION_LENGTH]
-            return ModelFiles(config=config, stored=stored, version=version)
+    step: tuple[Start, ...] | FolderModel = next(reading)
+    while not isinstance(step, FolderModel):
+        answers = await _answers(step, start_of)
+        # Headers of a large model are 11 MB of JSON, which nobody else shall wait for.
+        step = await asyncio.to_thread(answer, reading, answers)
+    version = listing.version or sha256(listing.identity.encode()).hexdigest()[:_VERSION_LENGTH]
+    return ModelFiles(config=step.config, stored=step.stored, version=version)
 
 
 async def _listed(source: WeightsSource, *, uri: str) -> Listing:
@@ -210,14 +208,10 @@ def _local(path: Path) -> ModelFiles:
     reading = read_folder(
         {name: file.stat().st_size for name, file in files.items()}, name=str(path), weights_needed=False
     )
-    asked = next(reading)
-    while True:
-        answers = tuple(_first_bytes_on_disk(files[start.path], start.length) for start in asked)
-        try:
-            asked = reading.send(answers)
-        except StopIteration as done:
-            config, stored = done.value
-            return ModelFiles(config=config, stored=stored, version=version)
+    step: tuple[Start, ...] | FolderModel = next(reading)
+    while not isinstance(step, FolderModel):
+        step = answer(reading, tuple(_first_bytes_on_disk(files[start.path], start.length) for start in step))
+    return ModelFiles(config=step.config, stored=step.stored, version=version)
 
 
 def _first_bytes_on_disk(path: Path, length: int) -> bytes:

@@ -55,15 +55,23 @@ class Start:
     """Whether nothing can be said without it; otherwise None is an answer too."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FolderModel:
+    """The model of a folder."""
+
+    config: JsonObject
+    """config.json, with the quantization that a separate file states."""
+    stored: StoredWeights | None
+    """What the files of the weights hold; None if there are none, or their sizes are not known."""
+
+
 T = TypeVar("T")
 Reading: TypeAlias = Generator[tuple[Start, ...], tuple[bytes | None, ...], T]
 """Yields what it wants to know, is sent the answers, and returns what they come to."""
 
 
-def read_folder(
-    sizes: Mapping[str, int | None], *, name: str, weights_needed: bool
-) -> Reading[tuple[JsonObject, StoredWeights | None]]:
-    """Config and stored weights of the folder that holds these files, with their sizes where known.
+def read_folder(sizes: Mapping[str, int | None], *, name: str, weights_needed: bool) -> Reading[FolderModel]:
+    """The model in the folder that holds these files, with their sizes where known.
 
     `name` is what a person calls it. Without `weights_needed` a config alone is enough.
     """
@@ -76,7 +84,18 @@ def read_folder(
     model_kind.check_config(config, list(sizes), name=name, weights_needed=weights_needed)
     config = yield from _with_quantization(config, sizes, name=name)
     stored = yield from _stored(sizes, name=name)
-    return config, stored
+    return FolderModel(config=config, stored=stored)
+
+
+def answer(
+    reading: Reading[FolderModel], starts: tuple[bytes | None, ...]
+) -> tuple[Start, ...] | FolderModel:
+    """Go on with what was asked for: what to ask for next, or the model."""
+    try:
+        return reading.send(starts)
+    except StopIteration as done:
+        model: FolderModel = done.value
+        return model
 
 
 def _json(path: str, sizes: Mapping[str, int | None], *, name: str) -> Reading[JsonObject]:

@@ -12,7 +12,14 @@ from stoker.api.reasons import TerminationClass
 from stoker.core.capacity.weights import StoredWeights
 from stoker.fetch import model_folder
 from stoker.fetch.errors import FetchError
-from stoker.fetch.model_folder import MOST_HEADERS, MOST_INDEX_BYTES, MOST_JSON_BYTES, read_folder
+from stoker.fetch.model_folder import (
+    MOST_HEADERS,
+    MOST_INDEX_BYTES,
+    MOST_JSON_BYTES,
+    FolderModel,
+    answer,
+    read_folder,
+)
 
 CONFIG_JSON = json.dumps(CONFIG).encode()
 BOTH = StoredWeights(
@@ -25,16 +32,14 @@ def read(files, *, sizes=None, absent=(), weights_needed=True):
     """Config, stored weights, and what was asked for; `absent` files can't be had."""
     known = {path: len(content) for path, content in files.items()} | (sizes or {})
     reading = read_folder(known, name="hf://acme/chat", weights_needed=weights_needed)
-    asked, starts = [], next(reading)
-    while True:
-        asked += starts
-        failed = any(start.path in absent for start in starts)
-        assert not (failed and any(start.vital for start in starts))
-        answers = tuple(None if failed else files[start.path][: start.length] for start in starts)
-        try:
-            starts = reading.send(answers)
-        except StopIteration as done:
-            return *done.value, asked
+    asked, step = [], next(reading)
+    while not isinstance(step, FolderModel):
+        asked += step
+        failed = any(start.path in absent for start in step)
+        assert not (failed and any(start.vital for start in step))
+        answers = tuple(None if failed else files[start.path][: start.length] for start in step)
+        step = answer(reading, answers)
+    return step.config, step.stored, asked
 
 
 @pytest.mark.parametrize(
