@@ -1,0 +1,86 @@
+"""How many tokens did a request take?
+
+The engine says so at the end of its answer. Whatever the answer is (chat, completion, embedding,
+response, score), its figures are an object under the key `usage`, and inside a JSON string the
+quotes of that key would be escaped; so the bytes are searched, and only that object is decoded.
+
+Rejected: decoding every event (1 us for each token, for one of them); estimating from the text
+(wrong by a factor for other languages, and the engine knows).
+"""
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+_KEY = re.compile(rb'"usage"\s*:\s*\{')
+_LONGEST_BYTES = 4096
+"""An object of figures is shorter than this."""
+_CARRIED_BYTES = 32
+"""The key may be cut by the end of a piece."""
+_decoder = json.JSONDecoder()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Usage:
+    """The engine's own figures."""
+
+    prompt_tokens: int
+    cached_tokens: int
+    """Those of the prompt tokens that came from the prefix cache."""
+    completion_tokens: int
+
+
+NO_USAGE = Usage(prompt_tokens=0, cached_tokens=0, completion_tokens=0)
+
+
+def has_usage(data: bytes) -> bool:
+    """Whether there are figures in it."""
+    return _KEY.search(data) is not None
+
+
+def read_usage(data: bytes) -> Usage | None:
+    """The last figures in it."""
+    start = -1
+    for found in _KEY.finditer(data):
+        start = found.end() - 1
+    if start < 0:
+        return None
+    text = data[start : start + _LONGEST_BYTES].decode(errors="replace")
+    try:
+        figures, _ = _decoder.raw_decode(text)
+    except (ValueError, RecursionError):
+        return None
+    details = figures.get("prompt_tokens_details") or figures.get("input_tokens_details")
+    return Usage(
+        prompt_tokens=_count(figures, "prompt_tokens") or _count(figures, "input_tokens"),
+        cached_tokens=_count(details, "cached_tokens") if isinstance(details, Mapping) else 0,
+        completion_tokens=_count(figures, "completion_tokens") or _count(figures, "output_tokens"),
+    )
+
+
+def _count(figures: Mapping[str, object], key: str) -> int:
+    value = figures.get(key)
+    return value if isinstance(value, int) and value > 0 else 0
+
+
+class UsageSearch:
+    """Finds the figures in an answer that comes in pieces, without keeping the answer."""
+
+    __slots__ = ("_kept",)
+
+    def __init__(self) -> None:
+        self._kept = b""
+        """From the last key on, else the end of what came."""
+
+    def feed(self, piece: bytes) -> None:
+        """The next piece of the answer."""
+        data = self._kept + piece if self._kept else piece
+        start = -1
+        for found in _KEY.finditer(data):
+            start = found.start()
+        self._kept = data[start : start + _LONGEST_BYTES] if start >= 0 else data[-_CARRIED_BYTES:]
+
+    def result(self) -> Usage | None:
+        """The figures; None if there were none."""
+        return read_usage(self._kept)
