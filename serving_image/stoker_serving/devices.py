@@ -9,13 +9,15 @@ torch is asked in a process of its own (`ask_torch.py`), which ends at once:
 - It starts when the engine serves. vLLM compares free memory before and after its profiling and takes
   what others did meanwhile for its own (or fails: "free memory grew"), and asks at its start whether
   its share is free; so nobody else may touch a device until both are over.
-- Properties of a device are asked without a context on it (`cudaGetDeviceProperties`), which would
-  take some hundred MiB. Were that to change, they would come from the share that the engine leaves free.
+- Properties of a device need no context on it (`cudaGetDeviceProperties`, and torch's `CUDAHooks::init`
+  before it), which would take some hundred MiB. This is read from the sources and was not measured on a
+  GPU; were it otherwise, they would come for a second from the share that the engine leaves free.
 - Its memory in the container counts towards the container's limit. It asks the kernel to end it first,
   and the engine never, where that is reached.
 
-Rejected: `nvidia-smi` and NVML (they count what the driver keeps; only one vendor's); a thread of the
-engine's server process (it must not initialise CUDA before it has started its workers).
+Rejected: `torch.cuda.mem_get_info` (makes a context); `nvidia-smi` and NVML (they count what the driver
+keeps, and know one vendor only); a thread of the engine's server process (it must not initialise CUDA
+before it has started its workers).
 """
 
 import asyncio
