@@ -17,7 +17,7 @@ from stoker.core.capacity.architecture import (
     LayerKind,
     SlidingWindow,
 )
-from stoker.core.capacity.fields import MOST_LAYERS, Fields
+from stoker.core.capacity.fields import MOST_LAYERS, Fields, Unreadable
 from stoker.core.capacity.linear_state import linear_state
 
 _FULL, _WINDOW, _CHUNK, _LINEAR, _NOTHING = "full", "window", "chunk", "linear", "nothing"
@@ -197,6 +197,8 @@ def _attention(text: Fields, context_length: int | None) -> dict[str, LayerKind]
             indexer_dim=text.integer("index_head_dim", least=0) or 0,
         )
         return dict.fromkeys((_FULL, _WINDOW, _CHUNK), latent)
+    if attention_heads(text) == 0:
+        raise Unreadable("a layer has attention, but `model_type` is one without any; correct one of them")
     heads, dim, value_dim = _kv_heads(text), _head_dim(text), _value_dim(text)
     full = FullAttention(
         kv_heads=text.integer("num_global_key_value_heads") or heads,

@@ -312,6 +312,11 @@ def test_an_unknown_architecture_counts_as_full_attention():
         pytest.param({**SMALL, "hidden_size": None}, "`hidden_size` is missing", id="no width"),
         pytest.param({**SMALL, "vocab_size": None}, "`vocab_size` is missing", id="no vocabulary"),
         pytest.param({**SMALL, "num_attention_heads": None}, "`num_attention_heads`", id="no heads"),
+        pytest.param(
+            {**SMALL, "model_type": "mamba", "layer_types": ["attention"]},
+            "one without any",
+            id="attention in a model without",
+        ),
         pytest.param({**SMALL, "hidden_size": "4096"}, "'4096', not a number", id="a text for a number"),
         pytest.param({**SMALL, "hidden_size": True}, "True, not a number", id="a bool for a number"),
         pytest.param({**SMALL, "hidden_size": 0}, "0, not between", id="zero"),
