@@ -12,7 +12,8 @@ from stoker.fetch import model_files
 from stoker.fetch.credentials import Credentials
 from stoker.fetch.errors import FetchError
 from stoker.fetch.guard import AddressGuard
-from stoker.fetch.model_files import read_local_model, read_model_files
+from stoker.fetch.local_model import read_local_model
+from stoker.fetch.model_files import read_model_files
 from stoker.fetch.retry import Retry
 
 COMMIT = "a09a35458c702b33eeacc393d103063234e8bc28"
