@@ -14,6 +14,7 @@ _SUBCOMMANDS: dict[str, str] = {
     "crds": "Print the CustomResourceDefinitions.",
     "fetch": "Put the weights of a model into a folder, verified.",
     "operator": "Run the operator.",
+    "plan": "Say whether a model fits, how many requests at once, how many replicas, for how much.",
 }
 """Name of each subcommand and the sentence that `stoker --help` shows for it."""
 

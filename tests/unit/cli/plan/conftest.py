@@ -1,0 +1,70 @@
+"""`stoker plan` in a folder with some models, as a person runs it."""
+
+import json
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from click.testing import CliRunner
+
+from stoker.cli.plan import command
+
+CONFIGS = Path(__file__).parents[2] / "core/capacity/configs"
+MODELS = {
+    "Qwen2.5-7B-Instruct": "Qwen--Qwen2.5-7B-Instruct",
+    "Llama-3.3-70B-Instruct-FP8": "RedHatAI--Llama-3.3-70B-Instruct-FP8-dynamic",
+    "Meta-Llama-3.1-70B": "meta-llama--Meta-Llama-3.1-70B",
+    "DeepSeek-V3": "deepseek-ai--DeepSeek-V3",
+}
+"""Folders that are there, and the config that each has."""
+
+
+@dataclass(frozen=True)
+class Answered:
+    """How a call ended."""
+
+    status: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+    @property
+    def yaml(self) -> Any:
+        return yaml.safe_load(self.out)
+
+    @property
+    def sentence(self) -> str:
+        """What a usage error says."""
+        _, _, sentence = self.err.partition("Error: ")
+        assert sentence.count("\n") == 1, sentence
+        return sentence.rstrip("\n")
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    """The folder with the models; the working directory."""
+    for folder, config in MODELS.items():
+        (tmp_path / folder).mkdir()
+        shutil.copy(CONFIGS / f"{config}.json", tmp_path / folder / "config.json")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "100")
+    return tmp_path
+
+
+@pytest.fixture
+def plan(here):
+    """Call `stoker plan`."""
+
+    def call(*arguments, **options):
+        done = CliRunner().invoke(command, [str(a) for a in arguments], **options)
+        if done.exception is not None and not isinstance(done.exception, SystemExit):
+            raise done.exception
+        return Answered(status=done.exit_code, out=done.stdout, err=done.stderr)
+
+    return call
