@@ -16,8 +16,9 @@ second would keep a dead instance for minutes); health probes of our own (`/heal
 engines that no longer produce tokens, and the kubelet probes already).
 """
 
-import zlib
 from enum import Enum
+
+from stoker.gateway.rendezvous import line_of
 
 _FAILURES_TO_EJECT = 3
 _FIRST_PAUSE_S = 5.0
@@ -65,12 +66,12 @@ class Instance:
         "in_flight",
         "leaving",
         "limit",
+        "line",
         "model_version",
         "name",
         "pool",
         "port",
         "revision",
-        "seed",
     )
 
     def __init__(
@@ -98,8 +99,8 @@ class Instance:
         """Whether it gets no new requests: it is not Ready (yet), terminating, or gone."""
         self.pool: object | None = None
         """The connections to it; owned by the data path."""
-        self.seed = zlib.crc32(name.encode())
-        """Stands for the name in a rendezvous hash, the same in every gateway replica."""
+        self.line = line_of(name)
+        """Stands for the name in the rendezvous hash."""
         self._others = 0.0
         self._others_s = 0.0
         self._ramp_until_s = 0.0
@@ -181,6 +182,12 @@ class Instance:
     def has_room(self, now_s: float) -> bool:
         """Whether one more request fits under its limit, which grows while it is new."""
         return self.in_flight < (self.limit if now_s >= self._ramp_until_s else self._ramped(now_s))
+
+    def is_open(self, now_s: float) -> bool:
+        """Whether it may get one more request now: usable, and with room for it."""
+        if self._ejected_until_s or now_s < self._ramp_until_s:
+            return self.usable(now_s) and self.has_room(now_s)
+        return not self.leaving and self.in_flight < self.limit
 
     def load(self, now_s: float) -> float:
         """Requests in flight, of all replicas, relative to the limit of this moment.

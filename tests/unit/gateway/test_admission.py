@@ -384,6 +384,13 @@ def test_ejected_instances_are_used_when_there_is_no_other(one):
     assert queue.offered().instance is one
 
 
+def test_the_drain_rate_counts_whatever_frees_a_slot(one):
+    queue = Queue(one)
+    for now_s in range(11):
+        queue.release(queue.offered(now_s=float(now_s)), float(now_s))
+    assert queue.finished_per_s(10.0) == pytest.approx(1.0, rel=0.05)
+
+
 def test_how_long_the_first_waits(one):
     queue = Queue(one)
     assert queue.oldest_wait_s(9.0) == 0
