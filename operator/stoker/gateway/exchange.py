@@ -20,10 +20,10 @@ from stoker.gateway.engine_answer import status_of
 from stoker.gateway.errors import Code, Rejection
 from stoker.gateway.instances import Evidence, Instance
 from stoker.gateway.outcome import Outcome, RequestRecord, outcome_of_code, outcome_of_status
+from stoker.gateway.rendezvous import key_of
 from stoker.gateway.request import RequestBody, read_request
 from stoker.gateway.request_head import RequestHead, request_id
 from stoker.gateway.retry_after import QueueState, retry_after_s
-from stoker.gateway.routing import key_of
 from stoker.gateway.table import Route, RoutingTable, Service
 from stoker.gateway.usage import NO_USAGE
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from stoker.gateway.endpoints import Endpoint
 from stoker.gateway.errors import Code, Rejection
-from stoker.gateway.routing import key_of
+from stoker.gateway.rendezvous import key_of
 
 _PREFIX_BYTES = 1024
 """So much of the prompt decides where it goes; a shorter one is cheap to read anew."""
