@@ -26,7 +26,7 @@ from stoker.core.capacity.kv_cache import (
     max_context_length,
     whole_requests,
 )
-from stoker.core.capacity.kv_dtypes import latent_takes
+from stoker.core.capacity.kv_dtypes import latent_takes, stored_dtype
 from stoker.core.capacity.memory import GIB, MemoryBudget, memory_budget
 from stoker.core.capacity.weights import WeightsSize
 
@@ -239,10 +239,10 @@ def _refused(model: ModelConfig, settings: EngineSettings) -> Iterator[str]:
             "use fewer."
         )
     latent = any(isinstance(layer, LatentAttention) for layer in model.layers)
-    if latent and not latent_takes(settings.kv_cache_dtype):
+    dtype = stored_dtype(settings.kv_cache_dtype, model=model)
+    if latent and not latent_takes(dtype):
         yield (
-            f"vLLM keeps no latent attention in `{settings.kv_cache_dtype}`; use `fp8`, or `nvfp4_ds_mla` "
-            "with a sparse model."
+            f"vLLM keeps no latent attention in `{dtype}`; use `fp8`, or `nvfp4_ds_mla` with a sparse model."
         )
 
 

@@ -14,6 +14,7 @@ from stoker.core.capacity.architecture import (
     FullAttention,
     LatentAttention,
     LinearState,
+    ModelConfig,
     SlidingWindow,
 )
 
@@ -54,6 +55,11 @@ KV_CACHE_DTYPES = ("auto", *sorted(_VECTOR_BYTES))
 
 INEXACT_DTYPES = frozenset(d for d in _ONE_BYTE if not d.startswith("fp8"))
 """Types whose size is a bound here."""
+
+
+def stored_dtype(asked: str, *, model: ModelConfig) -> str:
+    """The type that the cache is kept in: `auto` is what the model's files ask for, if they do."""
+    return model.kv_cache_dtype if asked == "auto" else asked
 
 
 def vector_bytes(elements: int, *, kv_cache_dtype: str, bytes_per_element: int) -> int:

@@ -21,7 +21,13 @@ from stoker.core.capacity.architecture import (
     SlidingWindow,
 )
 from stoker.core.capacity.engine_settings import EngineSettings
-from stoker.core.capacity.kv_dtypes import attention_bytes, indexer_bytes, latent_bytes, state_bytes
+from stoker.core.capacity.kv_dtypes import (
+    attention_bytes,
+    indexer_bytes,
+    latent_bytes,
+    state_bytes,
+    stored_dtype,
+)
 
 _INDEXER_BLOCK = 64
 """Tokens of a block that the sparse indexer's kernels read (`DeepseekV32IndexerBackend`)."""
@@ -126,7 +132,7 @@ def _pages_of(
 def _token_bytes(layer: LayerKind, model: ModelConfig, settings: EngineSettings) -> int:
     """Bytes of one token in one layer, without its indexer; 0 for a state."""
     own = model.bytes_per_element
-    dtype = model.kv_cache_dtype if settings.kv_cache_dtype == "auto" else settings.kv_cache_dtype
+    dtype = stored_dtype(settings.kv_cache_dtype, model=model)
     if isinstance(layer, LinearState):
         return 0
     if isinstance(layer, LatentAttention):

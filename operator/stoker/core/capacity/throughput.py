@@ -19,7 +19,7 @@ from stoker.core.capacity.architecture import (
 from stoker.core.capacity.bands import Band, band
 from stoker.core.capacity.catalog import Accelerator
 from stoker.core.capacity.engine_settings import EngineSettings
-from stoker.core.capacity.kv_dtypes import attention_bytes, latent_bytes, state_bytes
+from stoker.core.capacity.kv_dtypes import attention_bytes, latent_bytes, state_bytes, stored_dtype
 from stoker.core.capacity.roofline import Hardware, Work, decode_step_s, prefill_s
 
 
@@ -182,7 +182,7 @@ def _read_bytes(layer: LayerKind, model: ModelConfig, settings: EngineSettings, 
     latent vector on every rank; decode context parallelism splits these copies again. A state of fixed size
     is read and written.
     """
-    own, dtype = model.bytes_per_element, settings.kv_cache_dtype
+    own, dtype = model.bytes_per_element, stored_dtype(settings.kv_cache_dtype, model=model)
     if isinstance(layer, LinearState):
         return 2 * state_bytes(layer, tensor_parallel=1, speculative_tokens=0, own=own)
     ranks = settings.tensor_parallel / settings.decode_context_parallel

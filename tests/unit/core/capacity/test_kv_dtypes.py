@@ -1,5 +1,5 @@
 import pytest
-from tests.unit.core.capacity.models import full, gated
+from tests.unit.core.capacity.models import full, gated, model
 
 from stoker.core.capacity.architecture import LatentAttention, LinearState
 from stoker.core.capacity.fields import Fields
@@ -10,8 +10,15 @@ from stoker.core.capacity.kv_dtypes import (
     latent_bytes,
     latent_takes,
     state_bytes,
+    stored_dtype,
 )
 from stoker.core.capacity.quantization import read_kv_cache_dtype
+
+
+def test_the_user_has_the_last_word_on_the_type():
+    asks = model(full(8, 128), kv_cache_dtype="fp8")
+    assert [stored_dtype(asked, model=asks) for asked in ("auto", "bfloat16")] == ["fp8", "bfloat16"]
+
 
 LATENT = LatentAttention(rank=512, rope_dim=64)
 SPARSE = LatentAttention(rank=512, rope_dim=64, indexer_dim=128)
