@@ -50,5 +50,5 @@ def broken_configs(draw: st.DrawFn) -> dict[str, Any]:
         value = draw(st.integers(0, 300) | JSON)
         broken[key] = value
         if isinstance(broken.get("text_config"), dict):
-            broken["text_config"] |= {key: value}
+            broken["text_config"] = broken["text_config"] | {key: value}
     return broken
