@@ -45,13 +45,14 @@ DISRUPTION_BUDGETS = Resource(
 )
 EVENTS = Resource(api_version="events.k8s.io/v1", kind="Event", plural="events")
 LEASES = Resource(api_version="coordination.k8s.io/v1", kind="Lease", plural="leases")
+ENDPOINT_SLICES = Resource(api_version="discovery.k8s.io/v1", kind="EndpointSlice", plural="endpointslices")
 
 CHILDREN = (DEPLOYMENTS, PODS, SERVICES, DISRUPTION_BUDGETS, SERVICE_ACCOUNTS)
 """Kinds that belong to a service and are found by its label."""
 
 _BY_KIND = {
     (resource.api_version, resource.kind): resource
-    for resource in (INFERENCE_SERVICES, *CHILDREN, EVENTS, LEASES)
+    for resource in (INFERENCE_SERVICES, *CHILDREN, EVENTS, LEASES, ENDPOINT_SLICES)
 }
 
 
