@@ -41,6 +41,10 @@ class Settings:
     allow_cluster_internal_sources: bool = _setting(
         False, "Whether weights may come from private, loopback and cluster addresses."
     )
+    read_credentials: bool = _setting(
+        True,
+        "Whether the operator may read the Secret in `model.credentialsSecret`, to size the model.",
+    )
     progress_deadline_s: float = _setting(
         600.0, "Seconds without a Ready instance after which a new revision is called stalled."
     )
@@ -49,7 +53,8 @@ class Settings:
         (), "Namespaces to serve, separated by commas; all if empty."
     )
     namespace: str = _setting(
-        lambda: access.pod_namespace() or "default", "Namespace of the operator itself and of its Lease."
+        lambda: access.pod_namespace() or "default",
+        "Namespace of the operator itself and of its Lease.",
     )
     identity: str = _setting(
         # Never the same twice: two processes of one name would both believe to hold the Lease.
@@ -76,5 +81,6 @@ class Settings:
             image_pull_policy=self.image_pull_policy,
             image_pull_secrets=self.image_pull_secrets,
             allow_cluster_internal_sources=self.allow_cluster_internal_sources,
+            read_credentials=self.read_credentials,
             progress_deadline_s=self.progress_deadline_s,
         )

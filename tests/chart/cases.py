@@ -65,6 +65,7 @@ CASES = {
     ),
     "everything off": Case(
         values={
+            "sources": {"readCredentials": False},
             "rbac": {"aggregateToDefaultRoles": False},
             "operator": {
                 "replicas": 1,

@@ -71,7 +71,10 @@ def test_the_clusters_own_roles_reach_our_kinds(may, who, verb, resource, allowe
         pytest.param("update", "serving.stoker.dev", "inferenceservices", "chat", False, id="no spec"),
         pytest.param("patch", "serving.stoker.dev", "inferenceservices", "chat", False, id="no patch of it"),
         pytest.param("patch", "serving.stoker.dev", "inferenceservices/status", "chat", True, id="a status"),
-        pytest.param("get", "", "secrets", "token", False, id="no Secret"),
+        pytest.param("get", "", "secrets", "token", True, id="a Secret that a service names"),
+        pytest.param("list", "", "secrets", "", False, id="no looking for Secrets"),
+        pytest.param("get", "", "configmaps", "stoker-capacity-corrections", True, id="what was measured"),
+        pytest.param("list", "", "configmaps", "", False, id="no looking for ConfigMaps"),
         pytest.param("create", "", "pods/exec", "x", False, id="no command in a pod"),
     ],
 )

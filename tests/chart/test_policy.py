@@ -3,7 +3,7 @@
 import pytest
 from tests.chart.cases import CASES
 
-from stoker.kube.permissions import IN_OWN_NAMESPACE, IN_WATCHED_NAMESPACES
+from stoker.kube.permissions import IN_OWN_NAMESPACE, IN_WATCHED_NAMESPACES, TO_READ_CREDENTIALS
 
 cases = pytest.mark.parametrize("name", [pytest.param(name, id=name) for name in CASES])
 
@@ -101,20 +101,33 @@ def test_the_operator_may_do_exactly_what_it_does(name, kind, rendered):
     places = [obj["metadata"].get("namespace") for obj in roles]
     assert places == CASES[name].values.get("watchNamespaces", [None])
     for role in roles:
-        assert permissions(role["rules"]) == permissions(IN_WATCHED_NAMESPACES)
+        assert permissions(role["rules"]) == permissions(IN_WATCHED_NAMESPACES + TO_READ_CREDENTIALS)
+
+
+def test_without_credentials_it_may_read_no_secret(rendered):
+    (role,) = (
+        obj
+        for obj in rendered("everything off")
+        if obj["kind"] == "ClusterRole" and obj["metadata"]["name"] == "stoker-operator"
+    )
+    assert permissions(role["rules"]) == permissions(IN_WATCHED_NAMESPACES)
 
 
 @cases
-def test_the_operator_may_hold_its_lease(name, rendered):
+def test_the_operator_may_hold_its_lease_and_keep_what_was_measured(name, rendered):
     (role,) = (obj for obj in rendered(name) if obj["metadata"]["name"].endswith("-lease") and "rules" in obj)
     assert role["metadata"]["namespace"] == CASES[name].namespace
     assert permissions(role["rules"]) == permissions(IN_OWN_NAMESPACE)
 
 
 @cases
-def test_nobody_may_read_secrets_or_change_roles(name, rendered):
-    forbidden = {"secrets", "roles", "rolebindings", "clusterroles", "clusterrolebindings", "pods/exec"}
-    assert [role for role, rule in rules(rendered(name)) if forbidden & set(rule["resources"])] == []
+def test_nobody_may_list_secrets_or_change_roles(name, rendered):
+    forbidden = {"roles", "rolebindings", "clusterroles", "clusterrolebindings", "pods/exec"}
+    granted = rules(rendered(name))
+    assert [role for role, rule in granted if forbidden & set(rule["resources"])] == []
+    on_secrets = [(role, rule["verbs"]) for role, rule in granted if "secrets" in rule["resources"]]
+    assert all(verbs == ["get"] for _, verbs in on_secrets)
+    assert bool(on_secrets) == (name != "everything off")
 
 
 def test_images_come_from_the_runtimes_own_registry_by_default(rendered):

@@ -2,6 +2,7 @@
 
 import pytest
 
+from stoker.api.names import CORRECTIONS_NAME
 from stoker.cli.operator import command
 from stoker.settings import Settings
 
@@ -35,6 +36,7 @@ def settings_of(rendered, monkeypatch):
                 "image_pull_policy": "IfNotPresent",
                 "image_pull_secrets": (),
                 "allow_cluster_internal_sources": False,
+                "read_credentials": True,
                 "progress_deadline_s": 600.0,
                 "watch_namespaces": (),
                 "log_format": "json",
@@ -56,6 +58,7 @@ def settings_of(rendered, monkeypatch):
         pytest.param(
             "two namespaces only", {"watch_namespaces": ("team-a", "team-b")}, id="two namespaces only"
         ),
+        pytest.param("everything off", {"read_credentials": False}, id="no Secrets"),
         pytest.param(
             "everything on",
             {"allow_cluster_internal_sources": True, "log_format": "text", "log_level": "debug"},
@@ -66,6 +69,19 @@ def settings_of(rendered, monkeypatch):
 def test_values_become_settings(name, expected, settings_of):
     settings = settings_of(name)
     assert {key: getattr(settings, key) for key in expected} == expected
+
+
+def test_the_memory_of_the_chart_is_the_one_the_operator_keeps(rendered):
+    (memory,) = (obj for obj in rendered("defaults") if obj["kind"] == "ConfigMap")
+    assert memory["metadata"]["name"] == CORRECTIONS_NAME
+    assert "data" not in memory
+    (role,) = (
+        obj for obj in rendered("defaults") if obj["metadata"]["name"].endswith("-lease") and "rules" in obj
+    )
+    named = [
+        rule for rule in role["rules"] if rule["resources"] == ["configmaps"] and "resourceNames" in rule
+    ]
+    assert [rule["resourceNames"] for rule in named] == [[CORRECTIONS_NAME]]
 
 
 def test_the_lease_of_the_chart_is_the_one_the_operator_holds(rendered):

@@ -35,7 +35,6 @@ NOT_IN_EFFECT: Mapping[str, str] = {
     "spec.cache": "each instance fetches its own weights",
     "spec.objectives": "nothing is measured against them",
     "spec.cost": "nothing is computed from it",
-    "status.capacity": "it stays empty",
     "status.startup": "it stays empty",
     "status.cache": "it stays empty",
 }

@@ -43,6 +43,10 @@ SERVICE_PORT = 80
 
 WEIGHTS_PATH = "/weights"
 
+CORRECTIONS_NAME = "stoker-capacity-corrections"
+"""ConfigMap in the operator's own namespace: what engines measured, over what was estimated."""
+_MODEL_FILES_SUFFIX = "-model-files"
+
 LABEL_LIMIT = 63
 _HASH_LENGTH = 8
 _ENDS_LIKE_A_HASH = re.compile(rf"-[0-9a-f]{{{_HASH_LENGTH}}}$")
@@ -81,6 +85,14 @@ def revision_name(service_name: str, spec_hash: str) -> str:
     Example: (`chat`, `5f3a9c01`) -> `chat-5f3a9c01`.
     """
     return f"{child_name(service_name, limit=DEPLOYMENT_LIMIT - _HASH_LENGTH - 1)}-{spec_hash}"
+
+
+def model_files_name(service_name: str) -> str:
+    """Name of the ConfigMap that keeps what a service's models say of themselves.
+
+    Example: `chat` -> `chat-model-files`. Not the bare child name: people have ConfigMaps of that name.
+    """
+    return f"{child_name(service_name, limit=LABEL_LIMIT - len(_MODEL_FILES_SUFFIX))}{_MODEL_FILES_SUFFIX}"
 
 
 def child_labels(service_name: str, *, component: str) -> dict[str, str]:

@@ -135,6 +135,16 @@ class Reason(Explained):
         "`accelerator.type` is not in Stoker's catalogue, so its memory is not known.",
         "Use a name from the catalogue, or go on: the first instance that starts measures it.",
     )
+    READING_CONFIG = (
+        "ReadingConfig",
+        "The config of the model is being read, to see whether it fits before a pod is made.",
+        "Wait; after 20 seconds at most the service goes on without it.",
+    )
+    CONFIG_UNREADABLE = (
+        "ConfigUnreadable",
+        "The files that say how large the model is cannot be read; the service goes on without an estimate.",
+        "Nothing, as it is tried again and the first instance measures it; the message has the cause.",
+    )
     # WeightsCached
     CACHED = ("Cached", "Enough nodes hold the verified weights.", _NOTHING)
     FETCHING = ("Fetching", "Nodes are fetching the weights.", _WAIT)

@@ -111,14 +111,21 @@ class InstanceStatus(ApiModel):
 class CapacityStatus(ApiModel):
     """How many requests one instance works on at once."""
 
+    revision: Name | None = None
+    """The revision that it is about: the one that serves, or the wanted one while none does."""
     requests_per_instance: Annotated[int, Field(ge=0)] | None = None
     """Requests at once, each of the full context length."""
     context_length: Annotated[int, Field(ge=1)] | None = None
     """The context length that it was found for, in tokens."""
+    max_context_length: Annotated[int, Field(ge=0)] | None = None
+    """The largest context length of which one request fits, in tokens; 0 if none does."""
     kv_cache_tokens: Annotated[int, Field(ge=0)] | None = None
     """Tokens that the KV cache of one instance holds."""
     source: Literal["estimated", "measured"] | None = None
-    """`estimated` before the first start, `measured` after it."""
+    """`estimated` before the first start, `measured` after it: by the instance that holds the least."""
+    measured_to_estimated: Annotated[float, Field(ge=0)] | None = None
+    """KV cache as engines measured it, over the estimate; estimates of the same model, accelerators and
+    arguments are multiplied with it. Absent while none has measured."""
     arithmetic: Message | None = None
     """How the number comes about, for people."""
 

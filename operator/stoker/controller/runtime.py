@@ -24,11 +24,14 @@ from aiohttp import web
 
 from stoker.api import names
 from stoker.controller import handlers, metrics
+from stoker.controller.corrections import Corrections
 from stoker.controller.health import Health, WatchCheck
+from stoker.controller.model_files import ModelFilesReader
 from stoker.controller.queue import Key, WorkQueue
 from stoker.controller.triggers import Triggers
 from stoker.controller.worker import Worker
 from stoker.core.model import JsonObject
+from stoker.fetch.guard import AddressGuard
 from stoker.kube import access
 from stoker.kube.client import Client
 from stoker.kube.errors import AbsentError, FatalError, InvalidError, KubeError, RetryError
@@ -61,13 +64,21 @@ class Operator:
         self._queue = WorkQueue(clock=clock, spread=random.random)
         self._triggers = Triggers(self._queue)
         self._reports = InstanceReports[Key](session, on_change=self._queue.add, clock=clock)
+        self._models = ModelFilesReader(
+            client,
+            guard=AddressGuard(allow_internal=settings.allow_cluster_internal_sources),
+            on_change=self._queue.add,
+            clock=clock,
+        )
         self._recorder = Recorder(client, instance=settings.identity, clock=clock)
         self._worker = Worker(
             client=client,
             reports=self._reports,
+            models=self._models,
+            corrections=Corrections(client, namespace=settings.namespace, now=_now),
             recorder=self._recorder,
             config=settings.config(),
-            now=lambda: datetime.now(UTC),
+            now=_now,
         )
         self._lease = Lease(
             client,
@@ -97,6 +108,7 @@ class Operator:
                 # Whatever the reason, nothing of ours goes on while kopf takes its time to stop.
                 await _cancel(lease, resync, *workers)
                 self._reports.close()
+                self._models.close()
                 self._stop_kopf.set()
                 await asyncio.wait({watches}, timeout=_KOPF_STOP_S)
                 await _cancel(watches)
@@ -249,6 +261,10 @@ async def _cancel(*tasks: asyncio.Task[None]) -> None:
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
 
 
 def _phase(key: Key) -> float:

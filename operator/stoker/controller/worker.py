@@ -15,7 +15,9 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from stoker.api import names
+from stoker.controller.corrections import Corrections
 from stoker.controller.failure import failure_event, with_failure
+from stoker.controller.model_files import ModelFilesReader
 from stoker.controller.queue import Key
 from stoker.core.config import Config
 from stoker.core.model import Action, Apply, JsonObject, Observed
@@ -35,6 +37,8 @@ class Worker:
 
     client: Client
     reports: InstanceReports[Key]
+    models: ModelFilesReader
+    corrections: Corrections
     recorder: Recorder
     config: Config
     now: Callable[[], datetime]
@@ -48,19 +52,23 @@ class Worker:
         if observed is None:
             # Its children go by owner reference; nothing is left for us to do.
             self.reports.forget(key)
+            self.models.forget(key)
             return None
         answers_s = self.reports.refresh(key, observed.pods)
         plan = reconcile(observed, config=self.config, now=self.now())
+        read_s = self.models.refresh(key, plan.model_to_read)
         failed = await self._execute(key, plan.actions)
         status, events = plan.status, plan.events
         if failed is not None:
             status = with_failure(status, failed, service=observed.service, now=self.now())
             events = (failure_event(failed),)
+        if plan.correction is not None:
+            await self.corrections.remember(plan.correction)
         await self._write_status(observed.service, status)
         await self.recorder.record(observed.service, events)
         if failed is not None:
             raise failed
-        return min((s for s in (plan.requeue_after_s, answers_s) if s is not None), default=None)
+        return min((s for s in (plan.requeue_after_s, answers_s, read_s) if s is not None), default=None)
 
     async def _observe(self, key: Key) -> Observed | None:
         service = await self.client.get(resources.INFERENCE_SERVICES, namespace=key.namespace, name=key.name)
@@ -68,7 +76,7 @@ class Worker:
             return None
         name = names.child_name(key.name)
         selector = f"{names.SERVICE_LABEL}={name}"
-        deployments, pods, endpoint, budget, account = await asyncio.gather(
+        deployments, pods, endpoint, budget, account, memory = await asyncio.gather(
             self.client.list(resources.DEPLOYMENTS, namespace=key.namespace, label_selector=selector),
             self.client.list(resources.PODS, namespace=key.namespace, label_selector=selector),
             # By name, as there is one of each: cheaper than a list, and it shows what somebody else
@@ -76,6 +84,9 @@ class Worker:
             self.client.get(resources.SERVICES, namespace=key.namespace, name=name),
             self.client.get(resources.DISRUPTION_BUDGETS, namespace=key.namespace, name=name),
             self.client.get(resources.SERVICE_ACCOUNTS, namespace=key.namespace, name=name),
+            self.client.get(
+                resources.CONFIG_MAPS, namespace=key.namespace, name=names.model_files_name(key.name)
+            ),
         )
         return Observed(
             service=service,
@@ -84,7 +95,10 @@ class Worker:
             services=(endpoint,) if endpoint else (),
             disruption_budgets=(budget,) if budget else (),
             service_accounts=(account,) if account else (),
+            config_maps=(memory,) if memory else (),
             reports=self.reports.known(key, pods),
+            reading=self.models.known(key),
+            corrections=await self.corrections.known(),
         )
 
     async def _execute(self, key: Key, actions: tuple[Action, ...]) -> KubeError | None:

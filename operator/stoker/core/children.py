@@ -6,7 +6,9 @@ stops at the first write that fails: instances before the Service that selects t
 goes, goes last.
 """
 
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 from stoker.api import names
 from stoker.api.reasons import Reason
@@ -16,6 +18,8 @@ from stoker.core.model import Action, Apply, Delete, JsonObject, Observed, Refus
 from stoker.core.resources import Ownership, is_leaving, named, ownership
 from stoker.core.rollout import RolloutDecision
 
+_Child: TypeAlias = tuple[JsonObject, tuple[JsonObject, ...]]
+"""What is wanted, and the live objects of its kind."""
 _GARBAGE_S = 2.0
 """Seconds until another look when the garbage collector must take an object before ours can be made."""
 NAME_TAKEN_S = 30.0
@@ -71,11 +75,20 @@ def selected_revision(observed: Observed) -> str | None:
 
 
 def plan_children(
-    observed: Observed, *, decision: RolloutDecision, template: JsonObject | None, config: Config
+    observed: Observed,
+    *,
+    decision: RolloutDecision,
+    template: JsonObject | None,
+    model_files: Mapping[str, str],
+    config: Config,
 ) -> ChildPlan:
-    """The writes. `template` is the pod template that the spec asks for, None while it asks for nothing."""
+    """The writes. `template` is the pod template that the spec asks for, None while it asks for nothing.
+
+    `model_files` is what is known of models, by revision. It is written after what serves: nobody
+    goes without an answer because it could not be kept.
+    """
     service, deployments = observed.service, own_deployments(observed)
-    children = [(resources.service_account(service), observed.service_accounts)]
+    children: list[_Child] = [(resources.service_account(service), observed.service_accounts)]
     for name, size in sorted(decision.sizes.items()):
         live = named(name, deployments)
         kept = resources.kept_template(live) if live else None
@@ -89,20 +102,39 @@ def plan_children(
         (resources.cluster_service(service, serving=serving), observed.services),
         (resources.disruption_budget(service, serving=serving), observed.disruption_budgets),
     ]
+    plan = _writes(observed, [*children, *_memory(observed, model_files)])
+    deletions = tuple(
+        Delete(object=live, reason=reason)
+        for name, reason in sorted(decision.leaving.items())
+        if (live := named(name, deployments))
+    )
+    return replace(plan, actions=plan.actions + deletions)
+
+
+def plan_memory(observed: Observed, *, model_files: Mapping[str, str]) -> ChildPlan:
+    """The one write of a service that has no instances, and is to have none as it is."""
+    return _writes(observed, _memory(observed, model_files))
+
+
+def _memory(observed: Observed, model_files: Mapping[str, str]) -> list[_Child]:
+    name = names.model_files_name(observed.service["metadata"]["name"])
+    if not model_files and named(name, observed.config_maps) is None:
+        return []
+    return [(resources.model_files(observed.service, data=model_files), observed.config_maps)]
+
+
+def _writes(observed: Observed, children: Iterable[_Child]) -> ChildPlan:
     actions: list[Action] = []
     repairs, look_again_s = [], None
     for desired, objects in children:
         live = named(desired["metadata"]["name"], objects)
         if live and not _is_ours(live, observed):
-            is_taken = ownership(live, service=service) is Ownership.SOMEBODY_ELSE
+            is_taken = ownership(live, service=observed.service) is Ownership.SOMEBODY_ELSE
             look_again_s = NAME_TAKEN_S if is_taken else _GARBAGE_S
         elif change := resources.needed_change(desired, live):
             actions.append(Apply(object=desired, reason=change.reason))
             if change.drift:
                 repairs.append(f"{desired['kind']} {desired['metadata']['name']}: {change.reason}")
-    for name, reason in sorted(decision.leaving.items()):
-        if live := named(name, deployments):
-            actions.append(Delete(object=live, reason=reason))
     return ChildPlan(actions=tuple(actions), repairs=tuple(repairs), look_again_s=look_again_s)
 
 

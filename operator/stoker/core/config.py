@@ -18,5 +18,7 @@ class Config:
     """Names of Secrets in the service's namespace."""
     allow_cluster_internal_sources: bool = False
     """Whether weights may come from link-local, loopback and private addresses and cluster names."""
+    read_credentials: bool = True
+    """Whether the operator itself may read the Secret in `model.credentialsSecret`."""
     progress_deadline_s: float = 600.0
     """A revision without a Ready instance for this long is said to be `Stalled`; it goes on trying."""

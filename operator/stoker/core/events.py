@@ -17,13 +17,22 @@ _NORMAL, _WARNING = "Normal", "Warning"
 _TOLD = frozenset(
     {
         ConditionType.READY,
+        ConditionType.MODEL_FITS,
         ConditionType.ROLLED_OUT,
         ConditionType.INSTANCES_HEALTHY,
         ConditionType.CAPACITY_AVAILABLE,
     }
 )
 """The conditions that people want to hear of; the others say the same in other words."""
-_PROGRESS = frozenset({Reason.ROLLING_OUT, Reason.VERIFYING, Verdict.STARTING, Reason.NO_READY_INSTANCE})
+_PROGRESS = frozenset(
+    {
+        Reason.READING_CONFIG,
+        Reason.ROLLING_OUT,
+        Reason.VERIFYING,
+        Verdict.STARTING,
+        Reason.NO_READY_INSTANCE,
+    }
+)
 """Reasons that only say that something is not done yet."""
 
 

@@ -6,9 +6,13 @@ next, each action with its reason, so that a test, a log line and a person see t
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from stoker.api.reasons import Explained
+
+if TYPE_CHECKING:  # both refuse with what is defined here
+    from stoker.core.capacity.weights import WeightsSize
+    from stoker.core.sources import Source
 
 JsonObject: TypeAlias = dict[str, Any]
 """A Kubernetes object as the API server sends it: plain, so that no field is lost."""
@@ -65,6 +69,52 @@ class InstanceReport:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ModelFacts:
+    """What the files of a model say of its size."""
+
+    version: str
+    """Commit, tag or version that was read; empty where the source has none."""
+    config: JsonObject
+    """Its `config.json`, as it is."""
+    weights: "WeightsSize | None"
+    """From the files of the weights; None where they do not say, or the config could not be understood."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelToRead:
+    """A model whose files are to be read in the background."""
+
+    revision: str
+    """Name of the revision of the service that is to serve it."""
+    source: "Source"
+    model_revision: str | None
+    """Commit, tag or version in the source; None for its newest."""
+    credentials_secret: str | None
+    """Secret in the namespace of the service."""
+    quantization: str | None
+    """Form of the weights in memory, if it is not the one in the files."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelReading:
+    """What came of the last attempt to read a model's files."""
+
+    revision: str
+    """Name of the revision of the service that is to serve it."""
+    answer: ModelFacts | Refusal
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Correction:
+    """How far an estimate was off, once an engine has measured."""
+
+    key: str
+    """Hash of model, accelerators and arguments: of all that the estimate was made from."""
+    ratio: float
+    """KV cache as measured, over KV cache as estimated."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Observed:
     """One service and its children, as read from the API server, plus what its instances say."""
 
@@ -74,8 +124,13 @@ class Observed:
     services: tuple[JsonObject, ...] = ()
     disruption_budgets: tuple[JsonObject, ...] = ()
     service_accounts: tuple[JsonObject, ...] = ()
+    config_maps: tuple[JsonObject, ...] = ()
     reports: Mapping[str, InstanceReport] = field(default_factory=dict)
     """By pod name; a pod that did not answer is absent."""
+    reading: ModelReading | None = None
+    """None while no attempt to read the files of the service's model has ended."""
+    corrections: Mapping[str, float] = field(default_factory=dict)
+    """Ratio of each known `Correction`, by its key; of all services."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,5 +171,9 @@ class Plan:
     status: JsonObject
     """The whole status to write, if it differs from the live one."""
     events: tuple[Event, ...] = ()
+    model_to_read: ModelToRead | None = None
+    """To be read in the background; None when nothing is missing."""
+    correction: Correction | None = None
+    """To be remembered for later estimates."""
     requeue_after_s: float | None = None
     """Look again after this long even if nothing changes; None if only a change matters."""

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from stoker.api.reasons import ConditionType, Explained, Reason, ScalingReason, Verdict
 from stoker.core.conditions import FALSE, TRUE, Condition
 from stoker.core.diagnose import Diagnosis, sentences
+from stoker.core.fit import Fit
 from stoker.core.model import Refusal
 from stoker.core.replicas import WantedReplicas
 from stoker.core.rollout import RolloutDecision
@@ -28,6 +29,7 @@ class Situation:
 
     rollout: RolloutDecision | Refusal
     """What becomes of the spec, or why it is not carried out as it is now."""
+    fit: Fit
     replicas: WantedReplicas
     least: int
     """Instances below which the service does not count as available."""
@@ -51,6 +53,12 @@ def conditions(situation: Situation) -> tuple[Condition, ...]:
         _ready(situation),
         _available(situation),
         _rolled_out(situation),
+        Condition(
+            type=ConditionType.MODEL_FITS,
+            status=situation.fit.status,
+            reason=situation.fit.reason,
+            message=situation.fit.message,
+        ),
         _instances_healthy(situation),
         _capacity_available(situation),
         _scaling_active(situation),
@@ -128,7 +136,9 @@ def _kstatus(situation: Situation) -> Condition | None:
     """`Reconciling` while waiting helps, `Stalled` when it does not, neither when all is done."""
     rollout = situation.rollout
     if isinstance(rollout, Refusal):
-        return _condition(ConditionType.STALLED, TRUE, rollout.reason, rollout.message)
+        waits = rollout.reason is Reason.READING_CONFIG
+        type_ = ConditionType.RECONCILING if waits else ConditionType.STALLED
+        return _condition(type_, TRUE, rollout.reason, rollout.message)
     if rollout.rolled_out and situation.ready >= situation.replicas.count:
         return None
     reason, message = _progress(situation, rollout)

@@ -1,7 +1,8 @@
 """Which objects belong to a service, and which of them must be written?
 
-One Deployment for each revision that has instances, and once each a Service, a PodDisruptionBudget
-and a ServiceAccount. All carry the service as their owner, so deleting it needs no finalizer.
+One Deployment for each revision that has instances, and once each a Service, a PodDisruptionBudget, a
+ServiceAccount and a ConfigMap with what is known of its models. All carry the service as their owner, so
+deleting it needs no finalizer.
 
 A revision's pod template is fixed when it is first applied, and kept as JSON in an annotation of its
 Deployment. From then on that copy is what we want: an edit by hand is put back to it, and a new
@@ -13,7 +14,7 @@ fleet); keeping only the live images (any other change of the builder would stil
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
@@ -105,6 +106,14 @@ def service_account(service: JsonObject) -> JsonObject:
     """The identity of the instances, without a token: they never talk to the API server."""
     desired = _child(service, "v1", "ServiceAccount", name=_child_name(service), component="instances")
     desired["automountServiceAccountToken"] = False
+    return _hashed(desired)
+
+
+def model_files(service: JsonObject, *, data: Mapping[str, str]) -> JsonObject:
+    """What is known of the service's models, by revision."""
+    name = names.model_files_name(service["metadata"]["name"])
+    desired = _child(service, "v1", "ConfigMap", name=name, component="model-files")
+    desired["data"] = dict(data)
     return _hashed(desired)
 
 

@@ -5,14 +5,17 @@ differs from the live one, so nothing in it moves by itself: no ages, no counter
 a time only beside the state that it is the beginning of.
 """
 
+from dataclasses import replace
 from datetime import datetime
 
 from stoker.api import names
+from stoker.api.reasons import Reason
 from stoker.api.spec import RolloutSpec
 from stoker.core import pods as pod_readings
 from stoker.core.children import own_deployments
 from stoker.core.conditions import FALSE, find, merge, timestamp
 from stoker.core.diagnose import diagnose
+from stoker.core.fit import Fit
 from stoker.core.history import revision_records
 from stoker.core.instances import instance_records, starting_summary, weights_by_revision
 from stoker.core.intent import Intent
@@ -27,7 +30,13 @@ _DECISIONS = 5
 
 
 def whole_status(
-    observed: Observed, intent: Intent, *, decision: RolloutDecision, replicas: WantedReplicas, now: datetime
+    observed: Observed,
+    intent: Intent,
+    *,
+    fit: Fit,
+    decision: RolloutDecision,
+    replicas: WantedReplicas,
+    now: datetime,
 ) -> JsonObject:
     """The new `status`, without a field that says nothing."""
     before = observed.service.get("status", {})
@@ -45,7 +54,8 @@ def whole_status(
         {
             **_instances_and_conditions(
                 observed,
-                rollout=intent.refusal or decision,
+                rollout=_rollout(intent, decision),
+                fit=fit,
                 serving=decision.serving,
                 replicas=replicas,
                 least=_least(intent),
@@ -55,6 +65,7 @@ def whole_status(
             "modelVersion": serves.get("modelRevision"),
             "selector": _selector(observed.service, decision.serving),
             "revisions": revisions,
+            "capacity": _capacity(before.get("capacity", {}), fit=fit, revision=decision.serving),
             "scaling": scaling_record(replicas, before=before.get("scaling", {}), now=now),
             "traffic": [{"revision": decision.serving, "weight": 100}] if decision.has_served else [],
         }
@@ -62,20 +73,29 @@ def whole_status(
 
 
 def refused_status(
-    observed: Observed, refusal: Refusal, *, replicas: WantedReplicas, now: datetime
+    observed: Observed, refusal: Refusal, *, fit: Fit, replicas: WantedReplicas, now: datetime
 ) -> JsonObject:
-    """The new `status` when the spec cannot be carried out and there is nothing to keep."""
+    """The new `status` when the spec cannot be carried out (yet) and there is nothing to keep."""
     before = observed.service.get("status", {})
     told = _instances_and_conditions(
-        observed, rollout=refusal, serving=None, replicas=replicas, least=1, deadline_exceeded=False, now=now
+        observed,
+        rollout=refusal,
+        fit=fit,
+        serving=None,
+        replicas=replicas,
+        least=1,
+        deadline_exceeded=False,
+        now=now,
     )
-    return _filled(told | {key: before[key] for key in ("revisions", "scaling") if key in before})
+    kept = {key: before[key] for key in ("revisions", "scaling") if key in before}
+    return _filled(told | kept | {"capacity": fit.capacity})
 
 
 def _instances_and_conditions(
     observed: Observed,
     *,
     rollout: RolloutDecision | Refusal,
+    fit: Fit,
     serving: str | None,
     replicas: WantedReplicas,
     least: int,
@@ -97,6 +117,7 @@ def _instances_and_conditions(
     )
     situation = Situation(
         rollout=rollout,
+        fit=fit,
         replicas=replicas,
         least=least,
         ready=ready,
@@ -115,6 +136,20 @@ def _instances_and_conditions(
         "readyReplicas": ready,
         "instances": instances,
     }
+
+
+def _rollout(intent: Intent, decision: RolloutDecision) -> RolloutDecision | Refusal:
+    """What becomes of the spec. While its model is being read, what serves goes on as if nothing was."""
+    refusal = intent.refusal
+    if refusal is None or refusal.reason is not Reason.READING_CONFIG:
+        return refusal or decision
+    message = f"{refusal.message}; {decision.message}"
+    return replace(decision, rolled_out=False, reason=Reason.READING_CONFIG, message=message)
+
+
+def _capacity(before: JsonObject, *, fit: Fit, revision: str) -> JsonObject:
+    """How much an instance of the revision that serves holds; what is known of another one says nothing."""
+    return next((known for known in (fit.capacity, before) if known.get("revision") == revision), {})
 
 
 def scaling_record(wanted: WantedReplicas, *, before: JsonObject, now: datetime) -> JsonObject:
@@ -154,4 +189,4 @@ def _deadline_exceeded(observed: Observed, revision: str) -> bool:
 
 
 def _filled(status: JsonObject) -> JsonObject:
-    return {key: value for key, value in status.items() if value is not None and value != []}
+    return {key: value for key, value in status.items() if value is not None and value not in ([], {})}

@@ -13,6 +13,7 @@ from stoker.api.spec import InferenceServiceSpec
 from stoker.core.config import Config
 from stoker.core.engine_args import refuse_args
 from stoker.core.model import JsonObject, Refusal
+from stoker.core.revision import name_revision
 from stoker.core.sources import Scheme, Source, parse_source
 
 
@@ -23,6 +24,8 @@ class ValidSpec:
     spec: InferenceServiceSpec
     source: Source
     """What `model.uri` names."""
+    revision: str
+    """Name of the revision that it asks for."""
 
 
 def read_spec(service: JsonObject, *, config: Config) -> ValidSpec | Refusal:
@@ -43,7 +46,8 @@ def read_spec(service: JsonObject, *, config: Config) -> ValidSpec | Refusal:
             return _in_field(field, adapter_source)
         if adapter_source.scheme is Scheme.PVC:
             return _invalid(f"`{field}`: an adapter cannot come from pvc://; use any other kind of source")
-    return refuse_args(spec.engine.args) or ValidSpec(spec=spec, source=source)
+    revision = name_revision(spec, service_name=service["metadata"]["name"])
+    return refuse_args(spec.engine.args) or ValidSpec(spec=spec, source=source, revision=revision)
 
 
 def _first_sentence(error: ValidationError) -> Refusal:

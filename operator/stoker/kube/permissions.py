@@ -4,7 +4,9 @@ RBAC rules as data: the chart's roles are compared with them, and `tests/cluster
 under exactly these rules and checks that it used every one. Server-side apply that creates an
 object needs `create` beside `patch`. Watching a kind needs `list` and `watch`.
 
-No `*`, no Secrets, and no writing of `inferenceservices` themselves: the spec is the user's.
+No `*`, and no writing of `inferenceservices` themselves: the spec is the user's. Secrets are apart, as
+the chart can leave that rule out. It gives no new power to whoever has the others: who may create
+Deployments in a namespace can mount every Secret in it.
 """
 
 from typing import TypeAlias
@@ -29,9 +31,17 @@ IN_WATCHED_NAMESPACES: tuple[Rule, ...] = (
     _rule(resources.SERVICES, "get", "list", "watch", "create", "patch"),
     _rule(resources.DISRUPTION_BUDGETS, "get", "list", "watch", "create", "patch"),
     _rule(resources.SERVICE_ACCOUNTS, "get", "list", "watch", "create", "patch"),
+    # Not watched: others keep large ones, and ours are memory.
+    _rule(resources.CONFIG_MAPS, "get", "create", "patch"),
     _rule(resources.EVENTS, "create"),
 )
 """In every namespace whose services are served: a ClusterRole, or a Role in each."""
 
-IN_OWN_NAMESPACE: tuple[Rule, ...] = (_rule(resources.LEASES, "get", "create", "update"),)
-"""In the operator's own namespace, where its Lease is."""
+TO_READ_CREDENTIALS: tuple[Rule, ...] = (_rule(resources.SECRETS, "get"),)
+"""Beside them: the Secret that `model.credentialsSecret` names, to read the config of a private model."""
+
+IN_OWN_NAMESPACE: tuple[Rule, ...] = (
+    _rule(resources.LEASES, "get", "create", "update"),
+    _rule(resources.CONFIG_MAPS, "get", "create", "patch"),
+)
+"""In the operator's own namespace, where its Lease is, and what engines measured."""

@@ -9,11 +9,14 @@ import json
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
+from pydantic import ValidationError
+
 from stoker.api import names
+from stoker.api.reasons import Reason
 from stoker.api.spec import InferenceServiceSpec
 from stoker.core.conditions import find
 from stoker.core.config import Config
-from stoker.core.model import Apply, InstanceReport, Observed
+from stoker.core.model import Apply, InstanceReport, ModelReading, Observed, Refusal
 from stoker.core.reconcile import reconcile
 from stoker.core.revision import name_revision
 
@@ -22,6 +25,7 @@ CONFIG = Config(
 )
 START = datetime(2026, 12, 1, 8, 0, tzinfo=UTC)
 DIGEST = "sha256:" + "ab" * 32
+NOT_READ = Refusal(reason=Reason.CONFIG_UNREADABLE, message="the source did not answer")
 
 
 def a_spec(**fields):
@@ -54,6 +58,9 @@ class Cluster:
         """Revisions whose Deployment has passed its progress deadline."""
         self.silent = set()
         """Revisions whose pods do not answer on their probe port."""
+        self.answer = NOT_READ
+        """What reading the files of the wanted model gave; None while they are being read."""
+        self.corrections = {}
         self.plans = []
 
     @property
@@ -72,7 +79,10 @@ class Cluster:
     @property
     def wanted(self):
         """Name of the revision that the spec asks for."""
-        spec = InferenceServiceSpec.model_validate(self.service["spec"])
+        try:
+            spec = InferenceServiceSpec.model_validate(self.service["spec"])
+        except ValidationError:
+            return ""
         return name_revision(spec, service_name=self.service["metadata"]["name"])
 
     def condition(self, type_):
@@ -98,7 +108,10 @@ class Cluster:
             services=of("Service"),
             disruption_budgets=of("PodDisruptionBudget"),
             service_accounts=of("ServiceAccount"),
+            config_maps=of("ConfigMap"),
             reports=dict(self.reports),
+            reading=ModelReading(revision=self.wanted, answer=self.answer) if self.answer else None,
+            corrections=dict(self.corrections),
         )
 
     def step(self):

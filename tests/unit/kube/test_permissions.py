@@ -1,8 +1,8 @@
 import pytest
 
-from stoker.kube.permissions import IN_OWN_NAMESPACE, IN_WATCHED_NAMESPACES
+from stoker.kube.permissions import IN_OWN_NAMESPACE, IN_WATCHED_NAMESPACES, TO_READ_CREDENTIALS
 
-EVERYTHING = IN_WATCHED_NAMESPACES + IN_OWN_NAMESPACE
+EVERYTHING = IN_WATCHED_NAMESPACES + TO_READ_CREDENTIALS + IN_OWN_NAMESPACE
 
 
 @pytest.mark.parametrize("rule", EVERYTHING, ids=lambda rule: rule["resources"][0])
@@ -12,11 +12,12 @@ def test_every_permission_names_exact_verbs_and_resources(rule):
         assert "*" not in words
 
 
-def test_secrets_and_the_users_spec_are_out_of_reach():
+def test_secrets_are_read_by_name_alone_and_the_users_spec_is_out_of_reach():
     allowed = {
         (resource, verb) for rule in EVERYTHING for resource in rule["resources"] for verb in rule["verbs"]
     }
-    assert "secrets" not in {resource for resource, _ in allowed}
+    assert {verb for resource, verb in allowed if resource == "secrets"} == {"get"}
+    assert TO_READ_CREDENTIALS == ({"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"]},)
     writes = {"create", "update", "patch", "delete", "deletecollection"}
     assert not {verb for resource, verb in allowed if resource == "inferenceservices"} & writes
 
