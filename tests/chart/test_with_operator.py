@@ -14,7 +14,7 @@ CHAT = {
     "apiVersion": "serving.stoker.dev/v1alpha1",
     "kind": "InferenceService",
     "metadata": {"name": "chat", "namespace": USERS},
-    "spec": {"model": {"uri": "https://files.example.com/tiny"}, "accelerator": {"type": "cpu"}},
+    "spec": {"model": {"uri": "pvc://weights/tiny"}, "accelerator": {"type": "cpu"}},
 }
 FLEET = {
     ("Deployment", USERS),

@@ -14,7 +14,7 @@ from pathlib import Path
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
-from stoker.kube.permissions import IN_OWN_NAMESPACE, IN_WATCHED_NAMESPACES
+from stoker.kube.permissions import IN_OWN_NAMESPACE, IN_WATCHED_NAMESPACES, TO_READ_CREDENTIALS
 
 _ROOT = Path(__file__).parents[2]
 _START_S = 30
@@ -133,7 +133,7 @@ def restricted_kubeconfig(api_server, kubectl, folder, *, namespace, watched=Non
     In all namespaces, or in `watched` alone.
     """
     _grant(kubectl, IN_OWN_NAMESPACE, account_in=namespace, where=namespace)
-    _grant(kubectl, IN_WATCHED_NAMESPACES, account_in=namespace, where=watched)
+    _grant(kubectl, IN_WATCHED_NAMESPACES + TO_READ_CREDENTIALS, account_in=namespace, where=watched)
     kubectl("create", "serviceaccount", "operator", "-n", namespace)
     token = kubectl("create", "token", "operator", "-n", namespace, "--duration=1h")
     config = yaml.safe_load(Path(api_server).read_text())

@@ -12,7 +12,6 @@ from tests.kstatus import CURRENT, FAILED, IN_PROGRESS, kstatus
 from stoker.api import names
 from stoker.kube import access
 from stoker.kube.client import Client
-from stoker.kube.permissions import IN_OWN_NAMESPACE, IN_WATCHED_NAMESPACES
 from stoker.kube.resources import DEPLOYMENTS, INFERENCE_SERVICES, PODS, SERVICES
 
 REPAIR_S = 2
@@ -302,34 +301,6 @@ async def test_two_managers_of_the_spec_live_side_by_side_and_the_operator_is_no
     }
     assert {manager for manager, fields in owners.items() if "f:spec" in fields} == {"argocd", "a-person"}
     assert set(owners[names.STATUS_FIELD_MANAGER]) == {"f:status"}
-
-
-async def test_every_permission_is_used(operator, world, instances):
-    """The operator runs under exactly these permissions, so none is missing; and none is for nothing."""
-    await world.apply()
-    await world.serving()
-    old = await world.selected()
-    await world.apply(engine={"args": ["--max-num-seqs", "4"]})
-
-    async def taken_over():
-        assert old not in [d["metadata"]["name"] for d in await world.deployments()]
-
-    await eventually(taken_over, within_s=30)
-    calls = operator.samples("stoker_api_requests_total")
-    used = {(resource, verb) for (_, resource, verb) in calls}
-    assert "is forbidden: User" not in operator.log.read_text()
-    granted = {
-        (resource, verb)
-        for rule in IN_WATCHED_NAMESPACES + IN_OWN_NAMESPACE
-        for resource in rule["resources"]
-        for verb in rule["verbs"]
-    }
-    # kopf lists and watches, which our client does not count; an apply that creates counts as a patch.
-    watched = {resource for resource, verb in granted if verb == "watch"}
-    implied = {(resource, verb) for resource in watched for verb in ("list", "watch")} | {
-        (resource, "create") for resource, verb in used if verb == "patch"
-    }
-    assert granted - implied == used - implied
 
 
 async def _has_reason(world, type_, reason):

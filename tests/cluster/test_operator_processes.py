@@ -31,34 +31,6 @@ async def world(api_server, namespace):
         yield World(client=client, namespace=namespace)
 
 
-@pytest.fixture
-def home(kubectl):
-    """The operators' own namespace, a new one for each test, so that no Lease is left in the way."""
-    name = f"stoker-{uuid.uuid4().hex[:8]}"
-    kubectl("create", "namespace", name)
-    yield name
-    kubectl("delete", "namespace", name, "--wait=false")
-
-
-@pytest.fixture
-def start(api_server, kubectl, tmp_path, home, namespace):
-    """Start an operator for this test's namespace, with rights in it and nowhere else."""
-    kubeconfig = restricted_kubeconfig(api_server, kubectl, tmp_path, namespace=home, watched=namespace)
-    started = []
-
-    def start(name, **settings):
-        settings = {"watch_namespaces": namespace} | settings
-        operator = start_operator(kubeconfig, tmp_path, namespace=home, name=name, **settings)
-        started.append(operator)
-        operator.wait_until_ready()
-        return operator
-
-    yield start
-    for operator in started:
-        if operator.process.poll() is None:
-            operator.terminate()
-
-
 async def test_a_restarted_operator_writes_nothing_and_finds_what_changed_meanwhile(world, start):
     """Case O11."""
     first = start("first")

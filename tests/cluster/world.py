@@ -10,7 +10,8 @@ from stoker.kube.client import Client
 from stoker.kube.resources import CHILDREN, DEPLOYMENTS, EVENTS, INFERENCE_SERVICES, PODS, SERVICES, Resource
 
 SPEC = {
-    "model": {"uri": "https://files.example.com/tiny", "revision": "a09a354"},
+    # A claim is read by nobody but its pods, and here there are none: no test waits for a name server.
+    "model": {"uri": "pvc://weights/tiny", "revision": "a09a354"},
     "accelerator": {"type": "cpu"},
 }
 REPLICA_SETS = Resource(api_version="apps/v1", kind="ReplicaSet", plural="replicasets")

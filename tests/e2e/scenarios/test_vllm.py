@@ -26,6 +26,8 @@ def example(space, load):
 
 
 async def test_vllm_streams_a_chat_answer_and_ends_no_stream_when_it_leaves(example, space, on):
+    await space.apply()
+    estimated = await eventually(lambda: _capacity(space, "estimated"), within_s=60)
     service = await space.at_rest()
     assert service["status"]["modelVersion"]
     (pod,) = await space.pods()
@@ -37,6 +39,11 @@ async def test_vllm_streams_a_chat_answer_and_ends_no_stream_when_it_leaves(exam
     assert capacity["kvCacheTokens"] <= capacity["blocks"] * capacity["blockSize"]
     assert capacity["kvCacheTokens"] == int(capacity["maxConcurrency"] * capacity["maxModelLen"])
     assert capacity["kvBytes"] < capacity["visibleBytes"]
+    assert abs(estimated["kvCacheTokens"] - capacity["kvCacheTokens"]) <= capacity["blockSize"]
+    assert (await space.condition("ModelFits"))["status"] == "True"
+    measured = await eventually(lambda: _capacity(space, "measured"), within_s=60)
+    assert measured["kvCacheTokens"] == capacity["kvCacheTokens"]
+    assert measured["measuredToEstimated"] == pytest.approx(1, abs=0.01)
     answer = await asyncio.to_thread(converse, on, space.namespace)
     assert (answer.model, answer.tokens) == ("chat", 16)
     assert answer.text
@@ -56,6 +63,13 @@ def converse(on, namespace):
     """One question through a forwarded port, as the demo asks it."""
     with chat.port_forward(on, namespace=namespace, service="chat") as port:
         return chat.ask(port, model="chat", question="Who is there?", max_tokens=16, show=str)
+
+
+async def _capacity(space, source):
+    """`status.capacity`, once it comes from there."""
+    capacity = (await space.service()).get("status", {}).get("capacity", {})
+    assert capacity.get("source") == source, capacity
+    return capacity
 
 
 async def _no_pods(space):
