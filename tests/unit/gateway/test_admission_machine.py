@@ -5,7 +5,7 @@ from collections import defaultdict
 
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from tests.unit.gateway.waiters import Waiter, an_instance
 
 from stoker.gateway.admission import ServiceQueue
@@ -85,16 +85,22 @@ class Admission(RuleBasedStateMachine):
     def waiting(self):
         return [r for r in self.requests if r.waits]
 
+    @initialize(limits=st.lists(st.integers(1, 2), max_size=2))
+    def instances_at_first(self, limits):
+        for limit in limits:
+            self.instance_comes("r1", limit)
+
     @rule(
-        priority=st.integers(-1, 1),
-        workload=st.sampled_from("abc"),
+        workloads=st.text("ab", min_size=1, max_size=5),
+        priority=st.sampled_from([0, 0, 0, 1]),
         prefix_key=st.sampled_from([None, 1, 2]),
         session_key=st.sampled_from([None, None, 3]),
     )
-    def offer(self, **fields):
-        request = Request(self, next(self.numbers), **fields)
-        self.requests.append(request)
-        self.queue.offer(request, self.now_s)
+    def offers(self, workloads, **fields):
+        for workload in workloads:
+            request = Request(self, next(self.numbers), workload=workload, **fields)
+            self.requests.append(request)
+            self.queue.offer(request, self.now_s)
 
     @precondition(lambda self: self.waiting())
     @rule(data=st.data())
@@ -136,6 +142,9 @@ class Admission(RuleBasedStateMachine):
 
     @precondition(lambda self: len(self.instances) < 4)
     @rule(revision=st.sampled_from(["r1", "r2"]), limit=st.integers(1, 4))
+    def another_instance(self, revision, limit):
+        self.instance_comes(revision, limit)
+
     def instance_comes(self, revision, limit):
         name = f"p{next(self.numbers)}"
         self.instances.append(an_instance(name, limit=limit, revision=revision, ready_since_s=self.now_s))
