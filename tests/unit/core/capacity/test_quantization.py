@@ -162,6 +162,7 @@ def test_a_mixed_model_is_read_layer_by_layer():
     name = "nvidia--Qwen3.6-35B-A3B-NVFP4"
     assert bits(name, Component.ATTENTION, layers=[3, 7]) == 8
     assert bits(name, Component.LINEAR, layers=[0, 1]) == 8
+    assert bits(name, Component.DENSE_MLP, layers=[0]) == 16
     assert output_head_bits(model(name).quantization) == 4.5
     assert output_head_bits(model("openai--gpt-oss-20b").quantization) == 16
     assert output_head_bits(None) == 16
