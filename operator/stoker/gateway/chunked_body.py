@@ -16,7 +16,7 @@ _HEAD = b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n"
 class ChunkedBody:
     """One body; `feed` it until it is `complete`."""
 
-    __slots__ = ("_most_bytes", "_parser", "_pieces", "_received", "complete", "more_follows", "on_body")
+    __slots__ = ("_most_bytes", "_parser", "_pieces", "_received", "complete", "more_follows")
 
     def __init__(self, *, most_bytes: int) -> None:
         self._most_bytes = most_bytes
@@ -26,9 +26,13 @@ class ChunkedBody:
         self.complete = False
         self.more_follows = False
         """Whether bytes came that belong to a next request."""
-        self.on_body = self._pieces.append
         self._parser = httptools.HttpRequestParser(self)
         self._parser.feed_data(_HEAD)
+
+    def on_body(self, piece: bytes) -> None:
+        """The parser has read a part of this body, or of one behind it."""
+        if not self.complete:
+            self._pieces.append(piece)
 
     def on_message_complete(self) -> None:
         """The parser has read the last chunk and the trailers."""

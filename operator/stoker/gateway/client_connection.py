@@ -247,7 +247,7 @@ class ClientConnection(asyncio.Protocol, Timed):
         """Answer what is no request, or not yet; what follows it can't be told."""
         self.will_close = True
         self.write(rejection_answer(rejection, request_id=b"", close=True))
-        self._close()
+        self._close(more_comes=True)
 
     # What the exchange asks for.
 
@@ -255,7 +255,7 @@ class ClientConnection(asyncio.Protocol, Timed):
         """The exchange is over and its answer written: on to the next request."""
         self._exchange = None
         if self.will_close or self._data_path.draining:
-            self._close()
+            self._close(more_comes=self._state == _BODY)
             return
         self._state = _HEAD
         self._pieces.clear()
@@ -286,21 +286,17 @@ class ClientConnection(asyncio.Protocol, Timed):
         self._leave()
         self._transport.abort()
 
-    def _close(self) -> None:
-        """Send what is written, read what is still on its way, close."""
+    def _close(self, *, more_comes: bool = False) -> None:
+        """Send what is written and close; if more comes from the client, read it away first."""
         self._state = _CLOSING
         self._received = b""
         self._pieces.clear()
         self._chunked = None
-        if self._transport.can_write_eof():
-            if self._paused_reading:
-                self._paused_reading = False
-                self._transport.resume_reading()
+        if more_comes and self._transport.can_write_eof():
             self._transport.write_eof()
-            self._expect_within(_LINGER_S)
         else:
             self._transport.close()
-            self._expect_within(_LINGER_S)
+        self._expect_within(_LINGER_S)
 
     def _expect_within(self, seconds: float) -> None:
         self._data_path.wheel.watch(self, self._data_path.clock() + seconds)

@@ -61,9 +61,9 @@ class TimerWheel:
     def forget(self, timed: Timed) -> None:
         """It is gone: keep no reference to it."""
         timed.deadline_s = NEVER_S
-        if timed._slot:
+        if timed._slot in self._slots:  # It is not while that slot is being looked at.
             self._slots[timed._slot].discard(timed)
-            timed._slot = 0
+        timed._slot = 0
 
     def _put(self, timed: Timed, slot: int) -> None:
         timed._slot = slot
