@@ -1,7 +1,9 @@
 import hashlib
 import json
+from pathlib import Path
 
 import pytest
+import yaml
 
 from stoker.gateway.errors import Rejection
 from stoker.gateway.keys import Key, KeyLease, KeyRing, KeySpec
@@ -216,3 +218,17 @@ def test_what_was_used_counts_after_a_reload_too():
 )
 def test_the_priority_is_capped_per_key(max_priority, asked, given):
     assert a_key(max_priority=max_priority).capped(asked) == given
+
+
+def test_the_keys_of_the_documentation_are_valid():
+    page = (Path(__file__).parents[3] / "docs" / "api-keys.md").read_text()
+    (manifest,) = (block.partition("\n")[2] for block in page.split("```") if block.startswith("yaml"))
+    entries = yaml.safe_load(manifest)["stringData"]
+    assert len(entries) == 2
+    assert KeyRing(salt=SALT).update({k: v.encode() for k, v in entries.items()}, replicas=1) == ()
+
+
+def test_the_documentation_names_every_field():
+    page = (Path(__file__).parents[3] / "docs" / "api-keys.md").read_text()
+    rows = {line.split("`")[1] for line in page.splitlines() if line.startswith("| `")}
+    assert rows == {field.alias for field in KeySpec.model_fields.values()}
