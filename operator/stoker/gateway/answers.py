@@ -97,6 +97,8 @@ def rejection_answer(
         more = b"retry-after: %d\r\n" % rejection.retry_after
     if rejection.code is Code.METHOD_NOT_ALLOWED:
         more += b"allow: POST\r\n"
+    elif rejection.code is Code.UNAUTHORIZED:
+        more += b"www-authenticate: Bearer\r\n"
     return own_answer(
         rejection.body(),
         status=rejection.status,

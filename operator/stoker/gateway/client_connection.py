@@ -233,12 +233,15 @@ class ClientConnection(asyncio.Protocol, Timed):
             self.will_close = True  # Nobody has a use for that body.
         else:
             self._received = rest
-        answer = models_answer(
-            self._data_path.table.models(),
-            request_id=request_id(head) or b"",
-            close=self.will_close,
-            head_only=head.method == "HEAD",
-        )
+        keys = self._data_path.keys
+        key = None if keys is None else keys.authenticate(head.headers.get(b"authorization"))
+        named = request_id(head) or b""
+        head_only = head.method == "HEAD"
+        if isinstance(key, Rejection):
+            answer = rejection_answer(key, request_id=named, close=self.will_close, head_only=head_only)
+        else:
+            models = self._data_path.table.models()
+            answer = models_answer(models, request_id=named, close=self.will_close, head_only=head_only)
         self._state = _BUSY
         self.write(answer)
         self.finished()

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from stoker.gateway.keys import KeyRing
 from stoker.gateway.outcome import RequestRecord
 from stoker.gateway.pool import pool_of
 from stoker.gateway.table import Changes, RoutingTable
@@ -50,6 +51,7 @@ class DataPath:
         "clients",
         "clock",
         "draining",
+        "keys",
         "limits",
         "loop",
         "on_end",
@@ -64,9 +66,12 @@ class DataPath:
         table: RoutingTable,
         limits: Limits,
         on_end: Callable[[RequestRecord], None],
+        keys: KeyRing | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.table = table
+        self.keys = keys
+        """The API keys; None if clients need none."""
         self.limits = limits
         self.on_end = on_end
         """Told of each request once, when it is over."""

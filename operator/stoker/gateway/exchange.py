@@ -19,24 +19,18 @@ from stoker.gateway.endpoints import check, endpoint_of
 from stoker.gateway.engine_answer import status_of
 from stoker.gateway.errors import Code, Rejection
 from stoker.gateway.instances import Evidence, Instance
+from stoker.gateway.keys import Key, KeyLease
 from stoker.gateway.outcome import Outcome, RequestRecord, outcome_of_code, outcome_of_status
-from stoker.gateway.rendezvous import key_of
 from stoker.gateway.request import RequestBody, read_request
 from stoker.gateway.request_head import RequestHead, request_id
 from stoker.gateway.retry_after import QueueState, retry_after_s
 from stoker.gateway.table import Route, RoutingTable, Service
 from stoker.gateway.usage import NO_USAGE
+from stoker.gateway.wishes import read_wishes
 
 if TYPE_CHECKING:
     from stoker.gateway.client_connection import ClientConnection
     from stoker.gateway.data_path import DataPath
-
-_LONGEST_WORKLOAD = 128
-_WRONG_PRIORITY = Rejection(
-    code=Code.INVALID_REQUEST,
-    message="The header `x-stoker-priority` is not a number from 0 to 9; send one of these.",
-    param="x-stoker-priority",
-)
 
 
 class Exchange:
@@ -48,6 +42,8 @@ class Exchange:
         "_ended",
         "_endpoint",
         "_head",
+        "_key",
+        "_lease",
         "_queue_s",
         "_queued_since_s",
         "_request",
@@ -77,6 +73,8 @@ class Exchange:
         self.request_id = request_id(head) or data_path.request_ids.make()
         self.body: RequestBody | None = None
         self._route: Route | None = None
+        self._key: Key | None = None
+        self._lease: KeyLease | None = None
         self.service: Service | None = None
         self._request: tuple[bytes, bytes, bytes] | None = None
         self._attempt: Attempt | None = None
@@ -119,6 +117,12 @@ class Exchange:
 
     def check(self) -> Rejection | None:
         """What is wrong with the request, as far as its head tells."""
+        keys = self.data_path.keys
+        if keys is not None:
+            key = keys.authenticate(self._head.headers.get(b"authorization"))
+            if isinstance(key, Rejection):
+                return key
+            self._key = key
         return check(self._head, self._endpoint)
 
     def receive(self, content: bytes) -> None:
@@ -196,7 +200,7 @@ class Exchange:
             host = b"" if b"host" in self._head.headers else b"host: stoker\r\n"
             head = b"POST %b HTTP/1.1\r\n%b%bx-request-id: %b\r\ncontent-length: %d\r\n\r\n" % (
                 self._head.target,
-                b"".join(self._head.lines),
+                b"".join(self._head.lines if self._key is None else self._head.lines_without_key()),
                 host,
                 self.request_id,
                 len(content) + len(end),
@@ -303,22 +307,17 @@ class Exchange:
         return None
 
     def _read_wishes(self) -> Rejection | None:
-        """What the client says about how its request is to be treated."""
+        """What the client says about how its request is to be treated, and what its key lets it."""
         assert self.service is not None
-        headers = self._head.headers
-        workload = headers.get(b"x-stoker-workload")
-        if workload is None:
-            self.workload = self.service.namespace
-        else:
-            self.workload = workload.decode("latin-1")[:_LONGEST_WORKLOAD]
-        session = headers.get(b"x-session-id")
-        if session is not None:
-            self.session_key = key_of(session)
-        priority = headers.get(b"x-stoker-priority")
-        if priority is not None:
-            if len(priority) != 1 or not priority.isdigit():
-                return _WRONG_PRIORITY
-            self.priority = int(priority)
+        wishes = read_wishes(self._head.headers, namespace=self.service.namespace, key=self._key)
+        if isinstance(wishes, Rejection):
+            return wishes
+        self.workload, self.priority, self.session_key = wishes
+        if self._key is not None:
+            lease = self._key.admit(self.tokens, self.data_path.clock(), random.random)
+            if isinstance(lease, Rejection):
+                return lease
+            self._lease = lease
         return None
 
     def _leave_queue(self, now_s: float) -> None:
@@ -342,7 +341,10 @@ class Exchange:
         assert not self._ended, "a request has one outcome"
         self._ended = True
         self._leave_queue(now_s)
-        self.data_path.on_end(self._record(outcome, now_s, status=status, code=code))
+        record = self._record(outcome, now_s, status=status, code=code)
+        if self._lease is not None:
+            self._lease.end(record.prompt_tokens + record.completion_tokens, now_s)
+        self.data_path.on_end(record)
 
     def _record(self, outcome: Outcome, now_s: float, *, status: int, code: str) -> RequestRecord:
         service, route, body, attempt = self.service, self._route, self.body, self._attempt

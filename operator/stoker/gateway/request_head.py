@@ -102,6 +102,10 @@ class RequestHead:
             value = headers[lower] + b", " + value
         headers[lower] = value
 
+    def lines_without_key(self) -> list[bytes]:
+        """The same without the client's API key, which is nothing for an engine to know."""
+        return [line for line in self.lines if line[:14].lower() != b"authorization:"]
+
 
 def find_end(received: bytes) -> int | Rejection:
     """Where the head ends, after its empty line; 0 if more must come first."""
