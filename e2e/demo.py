@@ -69,11 +69,11 @@ def _embedded(steps: Progress) -> Target:
     """A cluster of one node on this machine, with the images on it."""
     steps.step("build Kubernetes from its Go modules (about 10 minutes the first time, nothing later)")
     programs.build()
-    steps.step("start a Kubernetes with one node")
-    layout = cluster.up(STATE, nodes=1)
     steps.step("build the images (about 12 minutes the first time: vLLM for CPU is 5 GB)")
     wanted = [images.find(name) for name in ("stoker", "file-server", "stoker-serving-cpu")]
     images.build(wanted)
+    steps.step("start a Kubernetes with one node")
+    layout = cluster.up(STATE, nodes=1)
     steps.step("bring the images to the node")
     for image in wanted:
         images.load(image.name, cluster.running_nodes(layout))

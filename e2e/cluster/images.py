@@ -2,7 +2,8 @@
 
 An image carries the hash of its inputs as a label, on the builder's side and on each node's: what
 didn't change is neither built nor imported again. It travels as an uncompressed archive (packing
-5.6 GB took 100 s, unpacking it 150 s), which is deleted as soon as the nodes have it.
+5.6 GB took 100 s, unpacking it 150 s), which is deleted as soon as the nodes have it. The largest one
+is kept in a form that new nodes start with (`image_store`).
 """
 
 import contextlib
@@ -13,11 +14,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from e2e.cluster import base_image, build_settings, host
+from e2e.cluster import base_image, build_settings, host, image_store
 from e2e.cluster.command import run
 from e2e.cluster.errors import ClusterError
 from e2e.cluster.image_inputs import inputs_hash
-from e2e.cluster.node import RunningNode
+from e2e.cluster.node import RunningNode, image_id_label
 from e2e.cluster.programs import cache_dir
 from e2e.cluster.progress import Progress
 
@@ -35,13 +36,15 @@ class Image:
     name: str
     dockerfile: str
     """Path below the repository's root, which is the build's context."""
+    kept: bool = False
+    """Whether new nodes start with it."""
 
 
 IMAGES = (
     Image(name="localhost/stoker:dev", dockerfile="operator/Dockerfile"),
     Image(name="localhost/stand-in-engine:dev", dockerfile="e2e/stand_in_engine/Dockerfile"),
     Image(name="localhost/file-server:dev", dockerfile="e2e/file_server/Dockerfile"),
-    Image(name="localhost/stoker-serving-cpu:dev", dockerfile="serving_image/Dockerfile.cpu"),
+    Image(name="localhost/stoker-serving-cpu:dev", dockerfile="serving_image/Dockerfile.cpu", kept=True),
 )
 
 
@@ -57,7 +60,7 @@ def build(images: Sequence[Image]) -> None:
     """Build those images whose inputs changed since they were built."""
     host.check_root(why="buildah and debootstrap make file systems with every owner in them")
     host.install_missing(host.IMAGE_TOOLS)
-    progress = Progress(total=len(images) + 1)
+    progress = Progress(total=1 + sum(2 if image.kept else 1 for image in images))
     progress.step(f"image {base_image.NAME}")
     if _built_from(base_image.NAME) != base_image.base_hash():
         _bud(base_image.NAME, "Dockerfile", context=base_image.context(), key=base_image.base_hash())
@@ -66,10 +69,21 @@ def build(images: Sequence[Image]) -> None:
         key = version(image)
         if _built_from(image.name) == key:
             progress.step(f"image {image.name}: unchanged")
-            continue
-        progress.step(f"image {image.name}: build {image.dockerfile}")
-        base = ("--build-arg", f"BASE={base_image.NAME}")
-        _bud(image.name, image.dockerfile, *base, *volumes, context=_ROOT, key=key)
+        else:
+            progress.step(f"image {image.name}: build {image.dockerfile}")
+            base = ("--build-arg", f"BASE={base_image.NAME}")
+            _bud(image.name, image.dockerfile, *base, *volumes, context=_ROOT, key=key)
+        if image.kept:
+            progress.step(f"image {image.name}: keep it for new nodes")
+            _keep(image.name)
+
+
+def _keep(name: str) -> None:
+    image_id, size_bytes = _inspect(name)
+    if not image_store.holds(image_id):
+        _check_space(name, size_bytes=size_bytes, nodes=1)
+        with _archive(name) as archive:
+            image_store.fill(archive, name=name, image_id=image_id, labels=image_id_label(image_id))
 
 
 def load(name: str, nodes: Sequence[RunningNode]) -> None:

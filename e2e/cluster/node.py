@@ -9,7 +9,7 @@ last process ends, its mounts and networks are gone too.
 from collections.abc import Sequence
 from pathlib import Path
 
-from e2e.cluster import cgroups, network, node_config
+from e2e.cluster import cgroups, image_store, network, node_config
 from e2e.cluster.addresses import Node
 from e2e.cluster.command import run, wait_for
 from e2e.cluster.errors import ClusterError
@@ -34,6 +34,11 @@ echo 1 > /proc/sys/net/ipv4/ip_forward
 exec sleep infinity
 """
 """Shared again at the end, so that mounts may travel between pods and the node as on a real one."""
+
+
+def image_id_label(image_id: str) -> str:
+    """What a node's image list says of an image: which one buildah had under that name."""
+    return f"{_ID_LABEL}={image_id}"
 
 
 def check_paths(state: Path) -> None:
@@ -78,6 +83,7 @@ class RunningNode:
         """Start the container runtime and wait until it answers."""
         cni = self._folder / "cni"
         cni.mkdir(parents=True, exist_ok=True)
+        image_store.link_to(self._folder / "lib" / "containerd")
         (cni / "10-stoker.conflist").write_text(node_config.cni_conflist(self.node))
         config = self._folder / "containerd.toml"
         config.write_text(node_config.containerd_toml(cni_config=str(cni)))
@@ -130,7 +136,7 @@ class RunningNode:
 
     def label_image(self, name: str, image_id: str) -> None:
         """Remember which image was imported under a name."""
-        self.ctr("images", "label", name, f"{_ID_LABEL}={image_id}")
+        self.ctr("images", "label", name, image_id_label(image_id))
 
     def stop(self) -> None:
         """End every process of the node at once, pods included. Its disk stays."""
