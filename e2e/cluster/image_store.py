@@ -39,6 +39,7 @@ def fill(archive: Path, *, name: str, image_id: str, labels: str) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder) as made:
         root = Path(made) / "root"
+        link_to(root)  # of a version before this one most layers are there
         with _containerd(root, folder=Path(made)) as socket:
             ctr = (program("ctr"), f"--address={socket}", "--namespace=k8s.io", "images")
             run(*ctr, "import", str(archive), deadline_s=_IMPORT_DEADLINE_S)
