@@ -30,11 +30,15 @@ def compare(question: Question) -> bool:
 
     advice = advise(wanted, accelerators=question.kinds, settings_for=settings_for, form=form)
     notes = [*wanted.model.unknown, f"Tokens come within {wanted.inter_token_s:g} s of each other."]
-    if options.manifest and advice.choices:
-        print_manifest(question, _with_choice(options, advice.choices[0]))
-    elif options.manifest:
-        click.echo(f"No accelerator of the catalogue holds {question.title}.", err=True)
-    elif options.output_format == "table":
+    if options.manifest:
+        # One that needs another checkpoint could not be applied as it is.
+        ready = [choice for choice in advice.choices if not choice.form.needs_checkpoint]
+        if ready:
+            print_manifest(question, _with_choice(options, ready[0]))
+        else:
+            click.echo(f"No accelerator of the catalogue holds {question.title} as it is.", err=True)
+        return bool(ready)
+    if options.output_format == "table":
         from stoker.cli.plan.advice_table import print_advice
 
         print_advice(advice, title=question.title, notes=notes)

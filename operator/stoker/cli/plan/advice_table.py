@@ -20,8 +20,11 @@ def print_advice(advice: Advice, *, title: str, notes: Sequence[str]) -> None:
     best = _first_of_each(advice.choices)
     if best:
         console.print(_ranking(best[:_SHOWN]))
+        currencies = {choice.offer.cost.price.currency for choice in best if choice.offer.cost}
         console.print(
-            "Speeds, replicas and costs are estimates: the likely number, and (from-to).", style="dim"
+            "Estimates: likely (from-to). Tokens/s are of one instance with all slots at work; costs, in "
+            f"{' or '.join(sorted(currencies))}, per hour of all instances and per million output tokens.",
+            style="dim",
         )
     else:
         console.print(Text("Nothing in the catalogue holds it.", style="red"))
@@ -39,21 +42,21 @@ def print_advice(advice: Advice, *, title: str, notes: Sequence[str]) -> None:
 
 
 def _ranking(choices: Sequence[Choice]) -> Table:
-    table = Table(box=None, pad_edge=False)
+    table = Table(box=None, pad_edge=False, collapse_padding=True)
     table.add_column("accelerators", no_wrap=True)
     table.add_column("weights", no_wrap=True)
-    for heading in ("at once", "tokens/s", "replicas", "cost per hour", "per million tokens"):
-        table.add_column(heading, justify="right")
+    for heading in ("at once", "tokens/s", "replicas", "per hour", "per million"):
+        table.add_column(heading, justify="right", no_wrap=True)
     for choice in choices:
         offer, cost = choice.offer, choice.offer.cost
         assert offer.full is not None
         table.add_row(
             *_name(choice),
             f"{offer.slots:,}",
-            span(offer.full.throughput.output_tokens_per_s),
+            f"{offer.full.throughput.output_tokens_per_s.likely:,.0f}",
             span(offer.staffing.replicas) if offer.staffing else "",
-            money(cost.per_hour, cost.price.currency) if cost else "no price",
-            money(cost.per_million_output_tokens, "") if cost else "no price",
+            money(cost.per_hour) if cost else "no price",
+            f"{cost.per_million_output_tokens.likely:,.2f}" if cost else "no price",
         )
     return table
 

@@ -101,7 +101,8 @@ class Options:
 def taken(value: _T | Refusal, *, where: str) -> _T:
     """The value, or the sentence of its refusal as a usage error."""
     if isinstance(value, Refusal):
-        raise usage(f"{where}: {value.message.rstrip('.')}.")
+        end = "" if value.message.endswith((".", "?")) else "."
+        raise usage(f"{where}: {value.message}{end}")
     return value
 
 

@@ -3,12 +3,18 @@
 import os
 from pathlib import Path
 
+from stoker.api.reasons import TerminationClass
 from stoker.cli.plan.manifest import is_local
 from stoker.cli.plan.options import usage
 from stoker.core.model import Refusal
 from stoker.fetch.errors import FetchError
 from stoker.fetch.local_model import ModelFiles, read_local_model
 
+_HERE = {
+    TerminationClass.WEIGHTS_UNREACHABLE: "see that this machine reaches it, or give --model a config.json.",
+    TerminationClass.WEIGHTS_FORBIDDEN: "set the token in the environment, such as HF_TOKEN.",
+}
+"""What to do about a failure on this machine, where the advice for a pod does not help."""
 _NO_SECRET = Path("/nonexistent")
 """Credentials come from the environment alone; there is no mounted Secret here."""
 
@@ -18,7 +24,8 @@ def read_model(model: str, *, revision: str) -> ModelFiles:
     try:
         return read_local_model(Path(model)) if is_local(model) else _read_remote(model, revision=revision)
     except FetchError as error:
-        raise usage(f"{error.message}. {error.fix}") from error
+        fix = _HERE.get(error.reason, error.fix)
+        raise usage(f"{error.message}; {fix[0].lower()}{fix[1:]}") from error
 
 
 def _read_remote(uri: str, *, revision: str) -> ModelFiles:

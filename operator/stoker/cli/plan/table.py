@@ -110,17 +110,17 @@ def _print_lengths(console: Console, offer: Offer, wanted: Wanted) -> None:
 
 def _print_speed(console: Console, offer: Offer, wanted: Wanted) -> None:
     shape = wanted.shape
-    speeds = [speed for speed in (offer.alone, offer.at_load, offer.full) if speed is not None]
-    speeds = [s for n, s in enumerate(speeds) if s.concurrency not in {t.concurrency for t in speeds[:n]}]
+    named = {"alone": offer.alone, "at this load": offer.at_load, "all slots": offer.full}
+    speeds = {speed.concurrency: (name, speed) for name, speed in named.items() if speed is not None}
     console.print(
         "Speed of one instance, estimated, for "
         f"{shape.prompt_tokens:,} tokens in and {shape.output_tokens:,} out"
     )
     table = Table(box=None, pad_edge=False)
     table.add_column("requests at once")
-    for speed in speeds:
-        table.add_column(f"{speed.concurrency:,}", justify="right")
-    numbers = [speed.throughput for speed in speeds]
+    for concurrency, (name, _) in speeds.items():
+        table.add_column(f"{concurrency:,}, {name}", justify="right")
+    numbers = [speed.throughput for _, speed in speeds.values()]
     table.add_row("output tokens per second", *(span(n.output_tokens_per_s) for n in numbers))
     table.add_row("time to first token", *(span(n.time_to_first_token_s, seconds=True) for n in numbers))
     table.add_row("inter-token latency", *(span(n.inter_token_latency_s, seconds=True) for n in numbers))
@@ -162,27 +162,22 @@ def _print_cost(console: Console, offer: Offer) -> None:
             )
         return
     price = cost.price
+    source = f"{price.source}, {price.as_of}" if price.as_of else price.source
     what = "one instance" if offer.staffing is None else "all replicas"
-    console.print(
-        f"Cost: {money(cost.per_hour, price.currency)} per hour for {what}, "
-        f"{money(cost.per_million_output_tokens, price.currency)} per million output tokens"
-    )
-    dated = f" of {price.as_of}" if price.as_of else ""
-    console.print(
-        Text(
-            f"at {price.per_hour:.2f} {price.currency} for an accelerator and hour, {price.source}{dated}",
-            style="dim",
-        )
-    )
+    console.print(f"Cost, at {price.per_hour:.2f} {price.currency} for an accelerator and hour ({source})")
+    table = Table.grid(padding=(0, 2))
+    table.add_row(f"per hour, {what}", f"{money(cost.per_hour)} {price.currency}")
+    table.add_row("per million output tokens", f"{money(cost.per_million_output_tokens)} {price.currency}")
+    console.print(table)
 
 
-def money(amount: Range, currency: str) -> str:
+def money(amount: Range) -> str:
     """A range of money.
 
-    Example: 6 to 8 USD, likely 6 -> `6.00 (6.00-8.00) USD`.
+    Example: 6 to 8, likely 6 -> `6.00 (6.00-8.00)`.
     """
     low, likely, high = (f"{each:,.2f}" for each in (amount.low, amount.likely, amount.high))
-    return f"{likely if low == high else f'{likely} ({low}-{high})'} {currency}".strip()
+    return likely if low == high else f"{likely} ({low}-{high})"
 
 
 def plural(number: int, noun: str) -> str:

@@ -1,25 +1,15 @@
 """`stoker plan` in a folder with some models, as a person runs it."""
 
 import json
-import shutil
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 from click.testing import CliRunner
+from tests.unit.cli.plan.shown import make_models
 
 from stoker.cli.plan import command
-
-CONFIGS = Path(__file__).parents[2] / "core/capacity/configs"
-MODELS = {
-    "Qwen2.5-7B-Instruct": "Qwen--Qwen2.5-7B-Instruct",
-    "Llama-3.3-70B-Instruct-FP8": "RedHatAI--Llama-3.3-70B-Instruct-FP8-dynamic",
-    "Meta-Llama-3.1-70B": "meta-llama--Meta-Llama-3.1-70B",
-    "DeepSeek-V3": "deepseek-ai--DeepSeek-V3",
-}
-"""Folders that are there, and the config that each has."""
 
 
 @dataclass(frozen=True)
@@ -49,9 +39,7 @@ class Answered:
 @pytest.fixture
 def here(tmp_path, monkeypatch):
     """The folder with the models; the working directory."""
-    for folder, config in MODELS.items():
-        (tmp_path / folder).mkdir()
-        shutil.copy(CONFIGS / f"{config}.json", tmp_path / folder / "config.json")
+    make_models(tmp_path)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "100")
     return tmp_path
