@@ -11,7 +11,7 @@ INSTALLED := $(VENV)/.installed-$(shell cat pyproject.toml constraints.txt | sha
 
 .PHONY: help
 help: ## List the commands
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 $(INSTALLED): pyproject.toml constraints.txt
 	@echo "==> Python environment in $(VENV)"
@@ -56,8 +56,17 @@ api-server: programs ## Tests against a real API server, built from Go modules t
 	$(BIN)/pytest -q tests/chart tests/cluster
 
 .PHONY: bench
-bench: install ## Measure the operator: tables, and JSON in build/bench/
+bench: install ## Measure the operator and `stoker plan`: tables, and JSON in build/bench/
+	$(BIN)/python tests/bench/plan_bench.py
 	$(BIN)/python tests/bench/operator_bench.py
+
+.PHONY: size-page
+size-page: install ## Write the answers of stoker plan in docs/size.md anew
+	$(BIN)/python -m tests.unit.cli.plan.shown
+
+.PHONY: capacity-vectors
+capacity-vectors: install ## What people published about memory and speed, beside what is computed
+	$(BIN)/python tests/bench/capacity_vectors.py
 
 .PHONY: crds
 crds: install ## Write crds/ and docs/conditions.md from the models
