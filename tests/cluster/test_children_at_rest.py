@@ -10,14 +10,16 @@ from pathlib import Path
 import pytest
 import yaml
 from kubernetes.aio.client import Configuration
+from tests.unit.core.capacity.real_models import config
 
 from stoker.api import names
 from stoker.core.config import Config
-from stoker.core.model import Apply, Observed
+from stoker.core.model import Apply, ModelFacts, ModelReading, Observed
 from stoker.core.reconcile import reconcile
+from stoker.core.validation import read_spec
 from stoker.kube import access
 from stoker.kube.client import Client
-from stoker.kube.resources import CHILDREN, INFERENCE_SERVICES
+from stoker.kube.resources import CHILDREN, CONFIG_MAPS, INFERENCE_SERVICES
 
 _EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*.yaml"))
 _CONFIG = Config(
@@ -27,6 +29,7 @@ _CONFIG = Config(
     image_pull_secrets=("mirror",),
     allow_cluster_internal_sources=True,
 )
+_FACTS = ModelFacts(version="a09a354", config=config("Qwen--Qwen2.5-0.5B-Instruct"), weights=None)
 _NOW = datetime(2026, 12, 1, 8, 0, tzinfo=UTC)
 
 _UNUSUAL = {
@@ -98,8 +101,12 @@ async def observe(client, namespace, name):
     deployments, pods, services, budgets, accounts = [
         tuple(await client.list(resource, namespace=namespace, label_selector=label)) for resource in CHILDREN
     ]
+    service = await client.get(INFERENCE_SERVICES, namespace=namespace, name=name)
+    memory = await client.get(CONFIG_MAPS, namespace=namespace, name=names.model_files_name(name))
     return Observed(
-        service=await client.get(INFERENCE_SERVICES, namespace=namespace, name=name),
+        service=service,
+        config_maps=(memory,) if memory else (),
+        reading=ModelReading(revision=read_spec(service, config=_CONFIG).revision, answer=_FACTS),
         deployments=deployments,
         pods=pods,
         services=services,
@@ -156,7 +163,7 @@ def specs():
 async def test_children_are_applied_once_and_then_left_alone(client, namespace, spec):
     await apply(client, namespace, "chat", spec)
     actions, _ = await look(client, namespace, "chat", now=_NOW)
-    assert len(actions) == 4
+    assert len(actions) == 5
     again, _ = await look(client, namespace, "chat", now=_NOW + timedelta(hours=1))
     assert again == []
     await settle(client, namespace, "chat", now=_NOW + timedelta(hours=2))

@@ -1,9 +1,10 @@
 """What would fit instead? The end of the sentence that refuses a model.
 
-Two ways out, each with its number: the largest context length on the accelerators that were asked for,
-and the smallest accelerator of the catalogue that holds what was asked for; by memory, with as many as
-were asked for first and more of them after that. Of the same vendor if there is one, as an image of the
-engine is built for one. Rows whose memory nobody has read are left out.
+Ways out, each with its number: the largest context length on the accelerators that were asked for; the
+argument that costs least, if one is enough; and the smallest accelerator of the catalogue that holds what
+was asked for: by memory, with as many as were asked for first and more of them after that. Of the same
+vendor if there is one, as an image of the engine is built for one. Rows whose memory nobody has read are
+left out.
 """
 
 from collections.abc import Iterator
@@ -11,7 +12,7 @@ from collections.abc import Iterator
 from stoker.api.instance_spec import CPU
 from stoker.api.spec import InferenceServiceSpec
 from stoker.core.capacity.catalog import ACCELERATORS, Accelerator
-from stoker.core.capacity.estimate import CapacityEstimate
+from stoker.core.capacity.estimate import CapacityEstimate, Lever, levers
 from stoker.core.fit_inputs import FitInputs, inputs_of
 from stoker.core.model import Refusal
 
@@ -29,12 +30,27 @@ def remedy(
     ways = []
     if estimate.max_context_length > 0:
         ways.append(f"set `model.contextLength` to {estimate.max_context_length:,} at most")
+    if lever := _argument(estimate, inputs):
+        ways.append(f"set `{lever.field}` to {lever.value}")
     if found := _smallest(spec, inputs, service_name=service_name):
         ways.append(f"use {found}, the smallest in the catalogue that holds it")
     if not ways:
         return "Nothing in the catalogue holds it; quantize it or use a smaller model"
     sentence = ", or ".join(ways)
     return sentence[0].upper() + sentence[1:]
+
+
+def _argument(estimate: CapacityEstimate, inputs: FitInputs) -> Lever | None:
+    """The change of the engine's arguments that costs least; the other ways have words of their own."""
+    found = levers(
+        inputs.model,
+        inputs.weights,
+        accelerator=inputs.accelerator,
+        settings=inputs.settings,
+        correction=estimate.correction,
+    )
+    others = ("model.contextLength", "accelerator.count")
+    return next((lever for lever in found if lever.field not in others), None)
 
 
 def _smallest(spec: InferenceServiceSpec, inputs: FitInputs, *, service_name: str) -> str | None:

@@ -193,6 +193,17 @@ class TestAModelThatDoesNotFit:
         assert "That is not certain." in cluster.message("ModelFits")
         assert cluster.condition("Ready") == ("True", "Serving")
 
+    @pytest.mark.parametrize(
+        ("length", "way_out"),
+        [
+            pytest.param(32_000, "or set `--gpu-memory-utilization` to 0.93, or use", id="a share of memory"),
+            pytest.param(60_000, "or set `model.kvCacheDtype` to fp8, or use", id="a smaller cache"),
+        ],
+    )
+    def test_an_argument_that_is_enough_is_named(self, length, way_out):
+        model = {"uri": "hf://a/b", "contextLength": length}
+        assert way_out in settled(a_cluster(accelerator=SMALL, model=model)).message("ModelFits")
+
     def test_nothing_in_the_catalogue_may_hold_it(self):
         giant = replace(LLAMA, weights=replace(WEIGHTS, total=100 * 2**40))
         cluster = settled(a_cluster(giant, accelerator=SMALL))
