@@ -13,18 +13,22 @@ import asyncio
 import json
 import random
 import time
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Self
+from typing import TYPE_CHECKING, Self
 from urllib.parse import urlencode
 
 import aiohttp
-from kubernetes.aio.client import ApiClient, Configuration
 from prometheus_client import Counter, Histogram
 
 from stoker.core.model import JsonObject
 from stoker.kube.errors import AbsentError, ConflictError, InvalidError, KubeError, RetryError
+from stoker.kube.pod_account import PodAccount
 from stoker.kube.resources import Resource, describe, resource_of
+from stoker.kube.transport import transport_for
+
+if TYPE_CHECKING:
+    from kubernetes.aio.client import Configuration
 
 REQUESTS = Counter("stoker_api_requests_total", "Requests to the API server.", ["verb", "resource", "code"])
 REQUEST_SECONDS = Histogram(
@@ -35,11 +39,22 @@ REQUEST_SECONDS = Histogram(
 _PAGE = 500
 """Objects per page of a list, as `kubectl` asks."""
 _TIMEOUT_S = 30.0
+_WATCH_GRACE_S = 5.0
+"""A server that has not ended a watch so long after its time is gone."""
 _RETRIES = 2
 _FIRST_PAUSE_S = 0.2
 _LONGEST_PAUSE_S = 5.0
 """A worker waits no longer in place; a server that asks for more gets the key's own back-off."""
 _METADATA_ONLY = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listed:
+    """All objects of a kind, and which version of the whole they are."""
+
+    items: list[JsonObject]
+    resource_version: str
+    """Where a watch goes on from here."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,19 +69,20 @@ class _Request:
     body: JsonObject | None = None
     accept: str = "application/json"
     content_type: str = "application/json"
+    timeout_s: float = _TIMEOUT_S
 
 
 class Client:
     """One connection pool to one API server."""
 
-    def __init__(self, configuration: Configuration) -> None:
-        self._api = ApiClient(configuration)
+    def __init__(self, access: "Configuration | PodAccount") -> None:
+        self._transport = transport_for(access)
 
     async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        await self._api.close()
+        await self._transport.close()
 
     async def get(self, resource: Resource, *, namespace: str, name: str) -> JsonObject | None:
         """The object as it is now; None if there is none."""
@@ -86,7 +102,21 @@ class Client:
         label_selector: str | None = None,
         metadata_only: bool = False,
     ) -> list[JsonObject]:
-        """All objects of a kind, in one namespace or in all, page by page.
+        """All objects of a kind, in one namespace or in all."""
+        listed = await self.list_version(
+            resource, namespace=namespace, label_selector=label_selector, metadata_only=metadata_only
+        )
+        return listed.items
+
+    async def list_version(
+        self,
+        resource: Resource,
+        *,
+        namespace: str | None,
+        label_selector: str | None = None,
+        metadata_only: bool = False,
+    ) -> Listed:
+        """All objects of a kind, page by page, with the version that a watch can go on from.
 
         The items of a list carry no kind; they get it here, so that an object is always complete.
         """
@@ -108,8 +138,50 @@ class Client:
             # An empty list of metadata alone says null.
             items += [identity | item for item in page["items"] or ()]
             if not (token := page["metadata"].get("continue")):
-                return items
+                return Listed(items=items, resource_version=page["metadata"].get("resourceVersion", ""))
             request = replace(request, query=query | {"continue": token})
+
+    async def watch(
+        self,
+        resource: Resource,
+        *,
+        namespace: str | None,
+        label_selector: str | None,
+        since: str,
+        lasting_s: int,
+    ) -> AsyncIterator[JsonObject]:
+        """Each change after version `since`, and bookmarks, as the server sends them: `type` and `object`.
+
+        Ends when the server ends it, as it should after `lasting_s`. Anything else raises: no answer,
+        a connection that breaks, a version that the server no longer knows.
+        """
+        query = {"watch": "true", "allowWatchBookmarks": "true"}
+        query |= {"resourceVersion": since, "timeoutSeconds": str(lasting_s)}
+        if label_selector is not None:
+            query["labelSelector"] = label_selector
+        request = _Request(
+            doing=f"watching {resource.plural} in {namespace or 'all namespaces'}",
+            verb="watch",
+            counted_as=resource.plural,
+            path=resource.path(namespace=namespace),
+            query=query,
+            timeout_s=lasting_s + _WATCH_GRACE_S,
+        )
+        try:
+            async with await self._send(request) as response:
+                self._count(request, str(response.status))
+                if response.status >= 300:
+                    raise _error_of(response, await response.read(), doing=request.doing)
+                async for line in _lines(response.content):
+                    event: JsonObject = json.loads(line)
+                    if event["type"] == "ERROR":
+                        status = event["object"]
+                        text = json.dumps(status).encode()
+                        raise _error(status.get("code", 500), None, text, doing=request.doing)
+                    yield event
+        except (aiohttp.ClientError, TimeoutError, OSError, ValueError, KeyError) as error:
+            because = f"the watch broke ({str(error) or type(error).__name__})"
+            raise RetryError(request.doing, because) from error
 
     async def apply(
         self, obj: JsonObject, *, field_manager: str, subresource: str | None = None
@@ -200,40 +272,43 @@ class Client:
         return await self._try(request)
 
     async def _try(self, request: _Request) -> JsonObject:
-        headers = {
-            "Accept": request.accept,
-            "Content-Type": request.content_type,
-            "User-Agent": "stoker",
-        }
-        await self._api.update_params_for_auth(
-            headers, [], ["BearerToken"], request.path, request.verb, request.body
-        )
-        url = self._api.configuration.host + request.path
-        if request.query:
-            url += f"?{urlencode(request.query)}"
         started = time.monotonic()
         code = "none"
         try:
-            response = await self._api.rest_client.request(
-                _METHODS[request.verb], url, headers=headers, body=request.body, _request_timeout=_TIMEOUT_S
-            )
+            response = await self._send(request)
             text = await response.read()
             code = str(response.status)
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             because = f"the API server did not answer ({str(error) or type(error).__name__})"
             raise RetryError(request.doing, because) from error
         finally:
-            REQUESTS.labels(request.verb, request.counted_as, code).inc()
+            self._count(request, code)
             REQUEST_SECONDS.labels(request.verb).observe(time.monotonic() - started)
         if response.status >= 300:
-            raise _error(response.status, response.headers.get("Retry-After"), text, doing=request.doing)
+            raise _error_of(response, text, doing=request.doing)
         answer: JsonObject = json.loads(text)
         return answer
+
+    async def _send(self, request: _Request) -> aiohttp.ClientResponse:
+        headers = {
+            "Accept": request.accept,
+            "Content-Type": request.content_type,
+            "User-Agent": "stoker",
+        }
+        path = request.path + (f"?{urlencode(request.query)}" if request.query else "")
+        return await self._transport.request(
+            _METHODS[request.verb], path, headers=headers, body=request.body, timeout_s=request.timeout_s
+        )
+
+    @staticmethod
+    def _count(request: _Request, code: str) -> None:
+        REQUESTS.labels(request.verb, request.counted_as, code).inc()
 
 
 _METHODS = {
     "get": "GET",
     "list": "GET",
+    "watch": "GET",
     "create": "POST",
     "update": "PUT",
     "patch": "PATCH",
@@ -247,6 +322,19 @@ def _path(obj: JsonObject, *, subresource: str | None = None) -> str:
     return resource_of(obj).path(
         namespace=metadata["namespace"], name=metadata["name"], subresource=subresource
     )
+
+
+async def _lines(content: aiohttp.StreamReader) -> AsyncIterator[bytes]:
+    """Lines of any length, which the reader's own `readline` does not take."""
+    rest = b""
+    async for piece in content.iter_any():
+        *lines, rest = (rest + piece).split(b"\n")
+        for line in lines:
+            yield line
+
+
+def _error_of(response: aiohttp.ClientResponse, text: bytes, *, doing: str) -> KubeError:
+    return _error(response.status, response.headers.get("Retry-After"), text, doing=doing)
 
 
 def _error(status: int, retry_after: str | None, text: bytes, *, doing: str) -> KubeError:

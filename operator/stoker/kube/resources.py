@@ -47,13 +47,14 @@ CONFIG_MAPS = Resource(api_version="v1", kind="ConfigMap", plural="configmaps")
 SECRETS = Resource(api_version="v1", kind="Secret", plural="secrets")
 EVENTS = Resource(api_version="events.k8s.io/v1", kind="Event", plural="events")
 LEASES = Resource(api_version="coordination.k8s.io/v1", kind="Lease", plural="leases")
+ENDPOINT_SLICES = Resource(api_version="discovery.k8s.io/v1", kind="EndpointSlice", plural="endpointslices")
 
 CHILDREN = (DEPLOYMENTS, PODS, SERVICES, DISRUPTION_BUDGETS, SERVICE_ACCOUNTS)
 """Kinds that belong to a service, are found by its label, and are watched."""
 
 _BY_KIND = {
     (resource.api_version, resource.kind): resource
-    for resource in (INFERENCE_SERVICES, *CHILDREN, CONFIG_MAPS, EVENTS, LEASES)
+    for resource in (INFERENCE_SERVICES, *CHILDREN, CONFIG_MAPS, EVENTS, LEASES, ENDPOINT_SLICES)
 }
 
 
