@@ -128,32 +128,44 @@ def start_operator(kubeconfig, folder, *, namespace, name="operator", **settings
 
 
 def restricted_kubeconfig(api_server, kubectl, folder, *, namespace, watched=None):
-    """A kubeconfig for a service account in `namespace` that may do what the chart's roles allow.
+    """A kubeconfig for an operator in `namespace` that may do what the chart's roles allow.
 
     In all namespaces, or in `watched` alone.
     """
-    _grant(kubectl, IN_OWN_NAMESPACE, account_in=namespace, where=namespace)
-    _grant(kubectl, IN_WATCHED_NAMESPACES + TO_READ_CREDENTIALS, account_in=namespace, where=watched)
-    kubectl("create", "serviceaccount", "operator", "-n", namespace)
-    token = kubectl("create", "token", "operator", "-n", namespace, "--duration=1h")
+    return account_kubeconfig(
+        api_server,
+        kubectl,
+        folder,
+        account="operator",
+        namespace=namespace,
+        rules={namespace: IN_OWN_NAMESPACE, watched: IN_WATCHED_NAMESPACES + TO_READ_CREDENTIALS},
+    )
+
+
+def account_kubeconfig(api_server, kubectl, folder, *, account, namespace, rules):
+    """A kubeconfig for a service account in `namespace`; `rules` are by namespace, those of None for all."""
+    for where, granted in rules.items():
+        _grant(kubectl, granted, account=account, account_in=namespace, where=where)
+    kubectl("create", "serviceaccount", account, "-n", namespace)
+    token = kubectl("create", "token", account, "-n", namespace, "--duration=1h")
     config = yaml.safe_load(Path(api_server).read_text())
     config["users"] = [{"name": config["contexts"][0]["context"]["user"], "user": {"token": token}}]
-    path = Path(folder) / "operator.kubeconfig"
+    path = Path(folder) / f"{account}.kubeconfig"
     path.write_text(yaml.safe_dump(config))
     return path
 
 
-def _grant(kubectl, rules, *, account_in, where):
+def _grant(kubectl, rules, *, account, account_in, where):
     group = "rbac.authorization.k8s.io"
     kind = "ClusterRole" if where is None else "Role"
-    metadata = {"name": f"operator-{account_in}"} | ({"namespace": where} if where else {})
+    metadata = {"name": f"{account}-{account_in}"} | ({"namespace": where} if where else {})
     role = {"apiVersion": f"{group}/v1", "kind": kind, "metadata": metadata, "rules": list(rules)}
     binding = {
         "apiVersion": f"{group}/v1",
         "kind": f"{kind}Binding",
         "metadata": metadata,
         "roleRef": {"apiGroup": group, "kind": kind, "name": metadata["name"]},
-        "subjects": [{"kind": "ServiceAccount", "name": "operator", "namespace": account_in}],
+        "subjects": [{"kind": "ServiceAccount", "name": account, "namespace": account_in}],
     }
     for manifest in (role, binding):
         kubectl("apply", "-f", "-", stdin=manifest)

@@ -13,6 +13,7 @@ from stoker import __version__
 _SUBCOMMANDS: dict[str, str] = {
     "crds": "Print the CustomResourceDefinitions.",
     "fetch": "Put the weights of a model into a folder, verified.",
+    "gateway": "Run the gateway, the entry for clients.",
     "operator": "Run the operator.",
     "plan": "Say whether a model fits, how many requests at once, how many replicas, for how much.",
 }

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from stoker.gateway.keys import KeyRing
 from stoker.gateway.outcome import RequestRecord
 from stoker.gateway.pool import pool_of
 from stoker.gateway.table import Changes, RoutingTable
@@ -15,6 +14,7 @@ from stoker.gateway.timers import TimerWheel
 
 if TYPE_CHECKING:
     from stoker.gateway.client_connection import ClientConnection
+    from stoker.gateway.keys import KeyRing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +66,7 @@ class DataPath:
         table: RoutingTable,
         limits: Limits,
         on_end: Callable[[RequestRecord], None],
-        keys: KeyRing | None = None,
+        keys: "KeyRing | None" = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.table = table

@@ -19,7 +19,6 @@ from stoker.gateway.endpoints import check, endpoint_of
 from stoker.gateway.engine_answer import status_of
 from stoker.gateway.errors import Code, Rejection
 from stoker.gateway.instances import Evidence, Instance
-from stoker.gateway.keys import Key, KeyLease
 from stoker.gateway.outcome import Outcome, RequestRecord, outcome_of_code, outcome_of_status
 from stoker.gateway.request import RequestBody, read_request
 from stoker.gateway.request_head import RequestHead, request_id
@@ -31,6 +30,7 @@ from stoker.gateway.wishes import read_wishes
 if TYPE_CHECKING:
     from stoker.gateway.client_connection import ClientConnection
     from stoker.gateway.data_path import DataPath
+    from stoker.gateway.keys import Key, KeyLease
 
 
 class Exchange:

@@ -1,7 +1,7 @@
-"""What the operator must be allowed to do, and nothing more.
+"""What the operator and the gateway must be allowed to do, and nothing more.
 
-RBAC rules as data: the chart's roles are compared with them, and `tests/cluster` runs the operator
-under exactly these rules and checks that it used every one. Server-side apply that creates an
+RBAC rules as data: the chart's roles are compared with them, and `tests/cluster` runs both under
+exactly these rules and checks that they used every one. Server-side apply that creates an
 object needs `create` beside `patch`. Watching a kind needs `list` and `watch`.
 
 No `*`, and no writing of `inferenceservices` themselves: the spec is the user's. Secrets are apart, as
@@ -45,3 +45,12 @@ IN_OWN_NAMESPACE: tuple[Rule, ...] = (
     _rule(resources.CONFIG_MAPS, "get", "create", "patch"),
 )
 """In the operator's own namespace, where its Lease is, and what engines measured."""
+
+GATEWAY_IN_WATCHED_NAMESPACES: tuple[Rule, ...] = (
+    _rule(resources.INFERENCE_SERVICES, "list", "watch"),
+    _rule(resources.ENDPOINT_SLICES, "list", "watch"),
+)
+"""What the gateway may do in every namespace whose services are served."""
+
+GATEWAY_IN_OWN_NAMESPACE: tuple[Rule, ...] = (_rule(resources.ENDPOINT_SLICES, "list", "watch"),)
+"""In the gateway's own namespace, whose other replicas it counts."""

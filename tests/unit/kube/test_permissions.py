@@ -1,8 +1,15 @@
 import pytest
 
-from stoker.kube.permissions import IN_OWN_NAMESPACE, IN_WATCHED_NAMESPACES, TO_READ_CREDENTIALS
+from stoker.kube.permissions import (
+    GATEWAY_IN_OWN_NAMESPACE,
+    GATEWAY_IN_WATCHED_NAMESPACES,
+    IN_OWN_NAMESPACE,
+    IN_WATCHED_NAMESPACES,
+    TO_READ_CREDENTIALS,
+)
 
-EVERYTHING = IN_WATCHED_NAMESPACES + TO_READ_CREDENTIALS + IN_OWN_NAMESPACE
+GATEWAY = GATEWAY_IN_WATCHED_NAMESPACES + GATEWAY_IN_OWN_NAMESPACE
+EVERYTHING = IN_WATCHED_NAMESPACES + TO_READ_CREDENTIALS + IN_OWN_NAMESPACE + GATEWAY
 
 
 @pytest.mark.parametrize("rule", EVERYTHING, ids=lambda rule: rule["resources"][0])
@@ -26,3 +33,7 @@ def test_what_is_watched_may_be_listed_too():
     for rule in EVERYTHING:
         if "watch" in rule["verbs"]:
             assert "list" in rule["verbs"]
+
+
+def test_the_gateway_only_looks():
+    assert {verb for rule in GATEWAY for verb in rule["verbs"]} == {"list", "watch"}

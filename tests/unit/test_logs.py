@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from stoker.controller.logs import Formatter, configure
+from stoker.logs import Formatter, configure
 
 
 def record(**extra):

@@ -1,0 +1,34 @@
+import pytest
+from aiohttp.test_utils import TestClient, TestServer
+
+from stoker.gateway import admin
+
+
+@pytest.fixture
+async def page():
+    state = {"unready": "not yet"}
+    application = admin.application(
+        unready=lambda: state["unready"], metrics=lambda: (b"stoker_x 1\n", b"stoker_y 2\n")
+    )
+    async with TestClient(TestServer(application)) as client:
+
+        async def page(path):
+            async with client.get(path) as answer:
+                return answer.status, await answer.text()
+
+        page.state = state
+        yield page
+
+
+async def test_it_is_alive_while_it_is_not_ready(page):
+    assert await page("/healthz") == (200, "ok")
+    assert await page("/readyz") == (503, "not yet")
+
+
+async def test_it_is_ready_when_nothing_speaks_against_it(page):
+    page.state["unready"] = ""
+    assert await page("/readyz") == (200, "ok")
+
+
+async def test_the_metrics_are_those_it_was_given(page):
+    assert await page("/metrics") == (200, "stoker_x 1\nstoker_y 2\n")
