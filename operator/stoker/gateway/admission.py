@@ -238,23 +238,27 @@ class ServiceQueue:
             return False
         return self.next_instance_at_s is None or self.next_instance_at_s - now_s <= wait_s
 
+    def retry_after_s(self, now_s: float) -> float:
+        """When whoever is refused now should come back, while there are instances."""
+        state = QueueState(
+            queued=len(self._waiting),
+            finished_per_s=self._rate.per_s(now_s),
+            next_instance_s=self._next_instance_s(now_s),
+            max_wait_s=self.max_wait_s,
+        )
+        return retry_after_s(state, spread=self._draw())
+
     def _rejection(self, code: Code, now_s: float) -> Rejection:
         """Why this service does not serve a request now, and when to come back."""
-        spread = self._draw()
-        next_s = None
-        if self.next_instance_at_s is not None:
-            next_s = max(0.0, self.next_instance_at_s - now_s)
+        next_s = self._next_instance_s(now_s)
         if code is Code.NO_INSTANCE:
-            wait_s = until_instance_s(next_s, spread=spread)
+            wait_s = until_instance_s(next_s, spread=self._draw())
         else:
-            state = QueueState(
-                queued=len(self._waiting),
-                finished_per_s=self._rate.per_s(now_s),
-                next_instance_s=next_s,
-                max_wait_s=self.max_wait_s,
-            )
-            wait_s = retry_after_s(state, spread=spread)
+            wait_s = self.retry_after_s(now_s)
         return Rejection(code=code, message=self._message(code, next_s), retry_after_s=wait_s)
+
+    def _next_instance_s(self, now_s: float) -> float | None:
+        return None if self.next_instance_at_s is None else max(0.0, self.next_instance_at_s - now_s)
 
     def _message(self, code: Code, next_instance_s: float | None) -> str:
         if code is Code.NO_INSTANCE:

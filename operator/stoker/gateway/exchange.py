@@ -22,7 +22,6 @@ from stoker.gateway.instances import Evidence, Instance
 from stoker.gateway.outcome import Outcome, RequestRecord, outcome_of_code, outcome_of_status
 from stoker.gateway.request import RequestBody, read_request
 from stoker.gateway.request_head import RequestHead, request_id
-from stoker.gateway.retry_after import QueueState, retry_after_s
 from stoker.gateway.table import Route, RoutingTable, Service
 from stoker.gateway.usage import NO_USAGE
 from stoker.gateway.wishes import read_wishes
@@ -219,11 +218,12 @@ class Exchange:
     def failed(self, attempt: Attempt, code: Code, message: str, evidence: Evidence) -> None:
         """The instance broke off: ask another one, or tell the client."""
         now_s = self.data_path.clock()
-        answer, client = attempt.answer, self.client
+        answer, client, service = attempt.answer, self.client, self.service
+        assert service is not None
         if not attempt.begun:
             if not self.goes_elsewhere(attempt, evidence, now_s):
                 attempt.release(evidence, now_s)
-                wait_s = self._retry_after_s(now_s)
+                wait_s = service.queue.retry_after_s(now_s)
                 self.refuse(Rejection(code=code, message=message, retry_after_s=wait_s))
             return
         assert answer is not None
@@ -238,9 +238,10 @@ class Exchange:
 
     def stream_failed(self, attempt: Attempt, data: bytes, now_s: float) -> None:
         """An error event came: a refusal if it is the first event, else the end of the stream."""
-        answer, client = attempt.answer, self.client
+        answer, client, service = attempt.answer, self.client, self.service
         assert answer is not None
         assert answer.error is not None
+        assert service is not None
         refused = not attempt.begun and answer.refused
         status = status_of(answer.error)
         is_wrong = 400 <= status < 500 and status != 429
@@ -251,12 +252,13 @@ class Exchange:
         outcome = Outcome.UPSTREAM_ERROR
         if refused:
             outcome = outcome_of_status(status)
+            wait_s = math.ceil(service.queue.retry_after_s(now_s))
             client.write(
                 own_answer(
                     answer.error,
                     status=status,
                     request_id=self.request_id,
-                    more=b"" if is_wrong else b"retry-after: %d\r\n" % self._retry_after_s(now_s),
+                    more=b"" if is_wrong else b"retry-after: %d\r\n" % wait_s,
                     close=client.will_close,
                 )
             )
@@ -289,7 +291,7 @@ class Exchange:
         if not service.queue.requeue(self, now_s):
             self._leave_queue(now_s)
             message = "The instance failed, and no other one is free in time; send the request again."
-            wait_s = self._retry_after_s(now_s)
+            wait_s = service.queue.retry_after_s(now_s)
             self.refuse(Rejection(code=Code.ENGINE_FAILED, message=message, retry_after_s=wait_s))
         return True
 
@@ -324,17 +326,6 @@ class Exchange:
         if self._queued_since_s is not None:
             self._queue_s += now_s - self._queued_since_s
             self._queued_since_s = None
-
-    def _retry_after_s(self, now_s: float) -> int:
-        assert self.service is not None
-        queue = self.service.queue
-        state = QueueState(
-            queued=queue.queued,
-            finished_per_s=queue.finished_per_s(now_s),
-            next_instance_s=None,
-            max_wait_s=queue.max_wait_s,
-        )
-        return math.ceil(retry_after_s(state, spread=random.random()))
 
     def _end(self, outcome: Outcome, now_s: float, *, status: int = 0, code: str = "") -> None:
         """The one outcome; the record is made of it."""

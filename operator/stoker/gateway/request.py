@@ -20,6 +20,8 @@ _PREFIX_BYTES = 1024
 """So much of the prompt decides where it goes; a shorter one is cheap to read anew."""
 BYTES_PER_TOKEN = 4
 """Where tokens must be guessed."""
+_EMBEDDED = b";base64,"
+"""In the URL of data that is in the body itself (RFC 2397)."""
 _FIELDS_WITHIN_BYTES = 64 * 1024
 """A form's fields are looked for in so much of its beginning and its end, around the file."""
 _BOUNDARY = re.compile(rb'boundary="?([0-9A-Za-z\'()+_,./:=? -]{1,70})"?')
@@ -101,7 +103,9 @@ def read_request(content: bytes, *, endpoint: Endpoint, content_type: bytes) -> 
         body._options = options
         body.asks_usage = options.get("include_usage") is True
     most = fields.get("max_completion_tokens") or fields.get("max_tokens") or fields.get("max_output_tokens")
-    body.tokens = len(content) // BYTES_PER_TOKEN + (most if isinstance(most, int) and most > 0 else 0)
+    # An image or a recording in the body has far fewer tokens than bytes; how many is not known.
+    prompt_tokens = 0 if _EMBEDDED in content else len(content) // BYTES_PER_TOKEN
+    body.tokens = prompt_tokens + (most if isinstance(most, int) and most > 0 else 0)
     body.prefix_key = _prefix_key(content, endpoint.prompt_key, model)
     return body
 

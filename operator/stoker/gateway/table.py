@@ -194,19 +194,28 @@ class RoutingTable:
         for service in gone_services:
             del self.services[service.namespace, service.name]
             gone += _take_over_instances(service, (), limit=1)[1]
+        changed: list[Service] = []
+        renamed = bool(gone_services)
         for key, state in wanted.items():
-            service = self.services.get(key) or Service(state, draw=self._draw, on_wake=self._on_wake)
+            known = self.services.get(key)
+            if known and known.state == state and not known.departed and replicas == self._replicas:
+                continue
+            service = known or Service(state, draw=self._draw, on_wake=self._on_wake)
             self.services[key] = service
+            changed.append(service)
+            renamed = renamed or known is None or _claim(known.state) != _claim(state)
             _take_over(service, state, replicas=replicas)
             limit = _instance_share(state.capacity, replicas)
             came, went = _take_over_instances(service, state.instances, limit=limit)
             new += came
             gone += went
-        self._routes = _routes(self.services.values())
+        self._replicas = replicas
+        if renamed:
+            self._routes = _routes(self.services.values())
         # Last, as these call waiters, who may look at the table.
         for service in gone_services:
             service.queue.refuse_all(self.not_found(service.state.models[0]))
-        for service in list(self.services.values()):
+        for service in changed:
             service.queue.pump(now_s)
         return Changes(new=tuple(new), gone=tuple(gone))
 
@@ -282,6 +291,11 @@ def _instance_share(capacity: int | None, replicas: int) -> int:
     Example: 5 over 3 replicas -> 2; 4 over 3 -> 1.
     """
     return max(1, int((capacity or UNKNOWN_CAPACITY) / replicas + 0.5))
+
+
+def _claim(state: ServiceState) -> tuple[object, ...]:
+    """What decides which names lead to a service."""
+    return state.created, state.models, state.adapters
 
 
 def _oldest_first(services: Iterable[Service]) -> list[Service]:

@@ -88,7 +88,7 @@ class Admission(RuleBasedStateMachine):
     @initialize(limits=st.lists(st.integers(1, 2), max_size=2))
     def instances_at_first(self, limits):
         for limit in limits:
-            self.instance_comes("r1", limit)
+            self.instance_comes("r1", limit, ready_since_s=0.0)
 
     @rule(
         workloads=st.text("ab", min_size=1, max_size=5),
@@ -143,11 +143,11 @@ class Admission(RuleBasedStateMachine):
     @precondition(lambda self: len(self.instances) < 4)
     @rule(revision=st.sampled_from(["r1", "r2"]), limit=st.integers(1, 4))
     def another_instance(self, revision, limit):
-        self.instance_comes(revision, limit)
+        self.instance_comes(revision, limit, ready_since_s=self.now_s)
 
-    def instance_comes(self, revision, limit):
+    def instance_comes(self, revision, limit, *, ready_since_s):
         name = f"p{next(self.numbers)}"
-        self.instances.append(an_instance(name, limit=limit, revision=revision, ready_since_s=self.now_s))
+        self.instances.append(an_instance(name, limit=limit, revision=revision, ready_since_s=ready_since_s))
         self.changed()
 
     @precondition(lambda self: self.instances)

@@ -131,6 +131,12 @@ def test_tokens_are_those_of_the_prompt_and_the_most_of_the_answer(fields, answe
     assert read(content).tokens == len(content) // 4 + answer_tokens
 
 
+def test_the_tokens_of_an_image_in_the_body_are_not_guessed_from_its_bytes():
+    image = {"type": "image_url", "image_url": {"url": "data:image/png;base64," + "A" * 100_000}}
+    fields = {"model": "chat", "messages": [{"role": "user", "content": [image]}], "max_tokens": 50}
+    assert read(json.dumps(fields).encode()).tokens == 50
+
+
 def prompt(text, **fields):
     return {"model": "m", "messages": [{"role": "user", "content": text}], **fields}
 

@@ -205,6 +205,27 @@ def test_a_service_that_needs_waking_is_named():
     assert [repr(s) for s in woken] == ["Service(demo/chat)"]
 
 
+def test_another_name_or_age_of_a_service_changes_what_names_mean(table):
+    old, new = service("a", models=("x",)), service("b", models=("x",), created="2026-02-01T00:00:00Z")
+    update(table, old, new)
+    assert table.find("x").service.name == "a"
+    update(table, replace(old, models=("y",)), new)
+    assert [table.find(m).service.name for m in "xy"] == ["b", "a"]
+    update(table, replace(old, created="2026-03-01T00:00:00Z"), new)
+    assert table.find("x").service.name == "b"
+
+
+def test_what_has_not_changed_costs_next_to_nothing(table):
+    """A picture of a thousand services comes with each event; the loop must not stand still for it."""
+    states = [service(f"s{i}", *(pod(f"s{i}-{j}") for j in range(5))) for i in range(1000)]
+    update(table, *states)
+    before = {key: s.instances for key, s in table.services.items()}
+    routes = table._routes
+    update(table, *states, now_s=1.0)
+    assert table._routes is routes
+    assert all(s.instances is before[key] for key, s in table.services.items())
+
+
 @pytest.mark.parametrize(
     ("max_requests", "capacity", "replicas", "queue", "limit"),
     [
