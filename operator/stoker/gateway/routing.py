@@ -77,14 +77,15 @@ class _Revision:
 class Router:
     """Chooses among the instances of one service."""
 
-    __slots__ = ("_draw", "_revisions", "_weights", "instances")
+    __slots__ = ("_draw", "_facts", "_revisions", "instances")
 
     def __init__(self, *, draw: Callable[[], float]) -> None:
         """`draw` gives a number in [0, 1) by chance."""
         self._draw = draw
         self._revisions: list[_Revision] = []
         """Those that get requests."""
-        self._weights: dict[str, int] = {}
+        self._facts: tuple[list[Instance], list[str], dict[str, int]] = ([], [], {})
+        """What was last set: instances, their revisions, weights."""
         self.instances: list[Instance] = []
         """All that may get requests; empty if none is there."""
 
@@ -94,10 +95,11 @@ class Router:
         Without any weight, all instances count alike.
         """
         present = [i for i in instances if not i.leaving]
-        if present == self.instances and weights == self._weights:
+        facts = (present, [i.revision for i in present], dict(weights))
+        if facts == self._facts:
             return
+        self._facts = facts
         self.instances = present
-        self._weights = dict(weights)
         credits = {r.name: r.credit for r in self._revisions}
         weighted = {i.revision for i in present if weights.get(i.revision, 0) > 0}
         revisions: dict[str, _Revision] = {}

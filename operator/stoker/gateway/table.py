@@ -30,8 +30,8 @@ _NAMES_LISTED = 20
 _NAME_SHOWN = 100
 """Characters of a client's text that a message repeats."""
 
-Identity: TypeAlias = tuple[str, str, int, str]
-"""Pod, address, port and revision: a pod that comes back with another address is another instance."""
+Identity: TypeAlias = tuple[str, str, int]
+"""Pod, address and port: a pod that comes back with another address is another instance."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -246,7 +246,7 @@ def _take_over_instances(
     service: Service, states: Iterable[InstanceState], *, limit: int
 ) -> tuple[list[Instance], list[Instance]]:
     """Bring the instances to this picture; returns those that now get requests, and those that are gone."""
-    listed = {(s.name, s.host, s.port, s.revision): s for s in states if s.host}
+    listed = {(s.name, s.host, s.port): s for s in states if s.host}
     new: list[Instance] = []
     before = service.instances
     # One that comes back while it still has requests from before keeps their count.
@@ -264,6 +264,8 @@ def _take_over_instances(
                 limit=limit,
             )
         instance.limit = limit
+        # What status says about a pod may come later than its address.
+        instance.revision = state.revision
         instance.model_version = state.model_version
         if instance.leaving and not state.leaving:
             instance.begin(state.ready_since_s)

@@ -146,6 +146,19 @@ def test_a_pod_that_was_not_ready_yet_begins_when_it_is(table):
     assert changes.new[0].in_flight == 5
 
 
+def test_a_revision_that_becomes_known_later_changes_the_instance_not_which_it_is(table):
+    early = InstanceState(name="p", host="10.0.0.1", port=8000, revision="chat-r1")
+    weights = {"chat-r1": 1, "chat-r2": 0}
+    (instance,) = update(table, service("chat", early, pod(), weights=weights)).new[:1]
+    instance.acquire(0)
+    late = replace(early, revision="chat-r2", model_version="v2")
+    changes = update(table, service("chat", late, pod(), weights=weights))
+    assert (changes.new, changes.gone) == ((), ())
+    assert (instance.revision, instance.model_version, instance.in_flight) == ("chat-r2", "v2", 1)
+    found = table.find("chat").service.router
+    assert {found.choose(Waiter(), 0).name for _ in range(5)} == {"chat-1"}
+
+
 def test_a_pod_with_another_address_is_another_instance(table):
     update(table, service("chat", pod(host="10.0.0.1")))
     changes = update(table, service("chat", pod(host="10.0.0.2")))
