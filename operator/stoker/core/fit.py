@@ -135,12 +135,13 @@ def _while_reading(observed: Observed, asked: ValidSpec) -> Fit:
     before = observed.service.get("status", {})
     condition = find(before.get("conditions", []), ConditionType.MODEL_FITS)
     capacity = before.get("capacity", {})
-    if condition and named(asked.revision, own_deployments(observed)):
+    reason = _BY_VALUE.get(condition["reason"]) if condition else None
+    if condition and reason and named(asked.revision, own_deployments(observed)):
         speaks_of_it = capacity.get("revision") == asked.revision
-        if speaks_of_it or condition["reason"] == Reason.CONFIG_UNREADABLE:
+        if speaks_of_it or reason is Reason.CONFIG_UNREADABLE:
             return Fit(
                 status=condition["status"],
-                reason=_BY_VALUE[condition["reason"]],
+                reason=reason,
                 message=condition["message"],
                 capacity=capacity if speaks_of_it else {},
             )

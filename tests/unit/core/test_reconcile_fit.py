@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.kstatus import CURRENT, FAILED, IN_PROGRESS, kstatus
-from tests.unit.core.capacity.real_models import config, model
+from tests.unit.core.capacity.real_models import NAMES, config, model
 from tests.unit.core.simulator import (
     NOT_READ,
     Cluster,
@@ -22,6 +22,7 @@ from tests.unit.core.simulator import (
 
 from stoker.api.v1alpha1 import InferenceService
 from stoker.core.capacity.weights import weights_size
+from stoker.core.conditions import find
 from stoker.core.model import MeasuredCapacity, ModelFacts
 
 CONFIG = config("meta-llama--Meta-Llama-3.1-8B")
@@ -322,6 +323,13 @@ class TestTheMemory:
         assert plan.status == before
         assert plan.model_to_read is not None
 
+    def test_a_word_that_nobody_knows_is_not_repeated(self):
+        cluster = settled(a_cluster(NOT_READ))
+        find(cluster.status["conditions"], "ModelFits")["reason"] = "FromALaterRelease"
+        cluster.answer = None
+        cluster.step()
+        assert cluster.condition("ModelFits") == ("Unknown", "ReadingConfig")
+
     def test_a_deleted_one_costs_one_more_reading_and_no_word(self):
         cluster = settled(a_cluster())
         before = copy.deepcopy(cluster.status)
@@ -490,3 +498,27 @@ def test_whatever_is_found_out_later_no_instance_leaves_for_it(answers):
         cluster.step()
         assert cluster.pods == pods
         assert cluster.condition("Ready") == ("True", "Serving")
+
+
+@settings(max_examples=60)
+@given(
+    st.sampled_from(NAMES),
+    st.lists(
+        st.tuples(
+            st.integers(min_value=0, max_value=40),
+            st.sampled_from([0, -1, 1, 3, 10**18, 1.5, 1e300, "", "x", None, True, [], {}, [1, 2]]),
+        ),
+        min_size=1,
+        max_size=3,
+    ),
+    st.sampled_from(["nvidia-l4", "nvidia-h100-80gb-mig-1g.10gb", "amd-mi300x", "cpu"]),
+    st.sampled_from([[], ["-tp", "3"], ["-pp", "2"], ["--max-model-len", "auto"]]),
+)
+def test_whatever_a_config_says_the_service_gets_an_answer(name, changes, accelerator, args):
+    changed = config(name)
+    for index, value in changes:
+        changed[sorted(changed)[index % len(changed)]] = value
+    facts = ModelFacts(version="", config=changed, weights=None)
+    cluster = a_cluster(facts, accelerator={"type": accelerator}, engine={"args": args})
+    cluster.step()
+    assert cluster.condition("ModelFits")[1] in ("Fits", "DoesNotFit", "NotEstimated")
