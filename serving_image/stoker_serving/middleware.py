@@ -5,6 +5,10 @@ answers 500. Here a refusal is a real 429 or 503 with `Retry-After`, before anyt
 streams as well. A request counts as in flight from its arrival to the end of its response, so a stream
 counts as long as it runs, and a client that leaves ends its request.
 
+Each answer says in `x-stoker-in-flight` how many requests the instance works on at that moment, its own
+among them. A gateway subtracts those that it sent itself, and so knows what the other gateway replicas
+have there.
+
 The engine gets this class by `--middleware stoker_serving.middleware.Admission`. The supervisor and
 it share `shared_state`. Starlette makes one `Admission` in each server process.
 """
@@ -36,6 +40,7 @@ _WITHOUT_MODEL = frozenset(
     }
 )
 _WITHOUT_MODEL_ENDS = ("/render", "/derender", "/cancel", "/abort_requests")
+_IN_FLIGHT = b"x-stoker-in-flight"
 _TRY_AGAIN_LATER = 1013  # RFC 6455, registry of close codes
 _DURATION_WEIGHT = 0.1
 _LONGEST_WAIT_S = 60
@@ -102,9 +107,11 @@ class Admission:
                     self._slot.token()
             elif kind == "http.response.start":
                 good = message["status"] < 400
+                headers = [*message.get("headers", ()), (_IN_FLIGHT, b"%d" % self._state.in_flight)]
                 if self._state.leaving:
                     # The client's next request on this connection might be refused.
-                    message["headers"] = [*message.get("headers", ()), (b"connection", b"close")]
+                    headers.append((b"connection", b"close"))
+                message["headers"] = headers
             elif kind == "websocket.send":
                 self._slot.token()
             await send(message)

@@ -5,7 +5,6 @@ with what only this gateway knows: who answered, and how the body ends here.
 """
 
 import json
-from collections.abc import Iterable
 from http import HTTPStatus
 from typing import Final
 
@@ -18,21 +17,6 @@ _STATUS_LINES = {
     for status in HTTPStatus
     if status >= 200
 }
-# `content-length` is not among them: it goes on where the body does, byte for byte.
-_NOT_SENT_ON = frozenset(
-    {
-        b"connection",
-        b"keep-alive",
-        b"proxy-authenticate",
-        b"proxy-connection",
-        b"te",
-        b"trailer",
-        b"transfer-encoding",
-        b"upgrade",
-        b"x-request-id",
-        b"x-stoker-in-flight",
-    }
-)
 # Proxies on the way must not hold events back.
 _FOR_STREAMS = b"cache-control: no-cache\r\nx-accel-buffering: no\r\n"
 _CHUNKED = b"transfer-encoding: chunked\r\n"
@@ -50,28 +34,17 @@ def status_line(status: int) -> bytes:
 
 
 def response_head(
-    *,
-    status: int,
-    headers: Iterable[tuple[bytes, bytes]],
-    identity: bytes,
-    events: bool,
-    chunked: bool,
-    close: bool,
+    *, status: int, lines: list[bytes], identity: bytes, events: bool, chunked: bool, close: bool
 ) -> bytes:
     """Head of an answer that an engine gave; `identity` holds the lines that say who answered."""
-    parts = [status_line(status)]
-    for name, value in headers:
-        lower = name.lower()
-        if lower in _NOT_SENT_ON or (events and lower in (b"cache-control", b"x-accel-buffering")):
-            continue
-        parts += (name, b": ", value, b"\r\n")
-    parts.append(identity)
-    if events:
-        parts.append(_FOR_STREAMS)
-    if chunked:
-        parts.append(_CHUNKED)
-    parts.append(_CLOSE + b"\r\n" if close else b"\r\n")
-    return b"".join(parts)
+    return b"%b%b%b%b%b%b\r\n" % (
+        _STATUS_LINES.get(status) or status_line(status),
+        b"".join(lines),
+        identity,
+        _FOR_STREAMS if events else b"",
+        _CHUNKED if chunked else b"",
+        _CLOSE if close else b"",
+    )
 
 
 def own_answer(

@@ -12,9 +12,9 @@ from stoker.gateway.engine_answer import EngineAnswer
 from stoker.gateway.engine_connection import UNREACHABLE, EngineConnection
 from stoker.gateway.errors import Code
 from stoker.gateway.instances import Evidence, Instance
+from stoker.gateway.outcome import Outcome, RequestRecord
 from stoker.gateway.pool import pool_of
 from stoker.gateway.request import BYTES_PER_TOKEN
-from stoker.gateway.usage import NO_USAGE, Usage
 
 if TYPE_CHECKING:
     from stoker.gateway.exchange import Exchange
@@ -61,30 +61,35 @@ class Attempt:
         """Whether the client has got anything of the answer, so that it can have no other."""
         return self.first_byte_s is not None
 
-    @property
-    def events(self) -> int:
-        """Events of the stream that carried content."""
-        answer = self.answer
-        return answer.stream.events if answer is not None and answer.stream is not None else 0
-
-    @property
-    def inter_token_s(self) -> float | None:
-        """Mean time between the events of the stream; None with fewer than two."""
-        events = self.events
-        if self.first_byte_s is None or events < 2:
-            return None
-        return (self.last_byte_s - self.first_byte_s) / (events - 1)
-
-    def tokens(self, request_bytes: int, *, complete: bool) -> tuple[Usage, bool]:
-        """What the request took, and whether that is an estimate for want of the engine's figures."""
-        answer = self.answer
+    def describe(self, record: RequestRecord) -> None:
+        """Say in the record what this attempt knows."""
+        instance, answer, first_byte_s = self.instance, self.answer, self.first_byte_s
+        record.instance = instance.name
+        record.revision = instance.revision
+        record.model_version = instance.model_version
+        record.response_bytes = self.response_bytes
+        record.first_byte_s = record.inter_token_s = None
+        events = 0
+        if answer is not None and answer.stream is not None:
+            events = answer.stream.events
+        record.events = events
         usage = answer.usage() if answer is not None else None
+        record.estimated = False
+        if first_byte_s is not None and answer is not None:
+            record.status = answer.status
+            record.first_byte_s = first_byte_s - record.arrival_s
+            if events > 1:
+                record.inter_token_s = (self.last_byte_s - first_byte_s) / (events - 1)
+            # An answer that is complete and not a stream has figures, or nothing to count.
+            record.estimated = usage is None and (events > 0 or record.outcome is not Outcome.OK)
         if usage is not None:
-            return usage, False
-        if not self.begun or (complete and not self.events):
-            return NO_USAGE, False
-        prompt_tokens = request_bytes // BYTES_PER_TOKEN
-        return Usage(prompt_tokens=prompt_tokens, cached_tokens=0, completion_tokens=self.events), True
+            record.prompt_tokens = usage.prompt_tokens
+            record.cached_tokens = usage.cached_tokens
+            record.completion_tokens = usage.completion_tokens
+        else:
+            record.prompt_tokens = record.request_bytes // BYTES_PER_TOKEN if record.estimated else 0
+            record.cached_tokens = 0
+            record.completion_tokens = events
 
     def start(self) -> None:
         """Send the request, as soon as there is a connection."""

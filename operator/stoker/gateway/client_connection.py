@@ -16,7 +16,8 @@ from stoker.gateway.chunked_body import ChunkedBody, body_too_large
 from stoker.gateway.endpoints import MODELS
 from stoker.gateway.errors import Code, Rejection
 from stoker.gateway.exchange import Exchange
-from stoker.gateway.request_head import RequestHead, find_end, parse_head, request_id
+from stoker.gateway.known_heads import KnownHead
+from stoker.gateway.request_head import find_end
 from stoker.gateway.timers import NEVER_S, Timed
 
 if TYPE_CHECKING:
@@ -157,23 +158,25 @@ class ClientConnection(asyncio.Protocol, Timed):
                 self._expect_within(self._data_path.limits.head_s)
             self._received = data
             return
-        head = parse_head(data[:end])
-        if isinstance(head, Rejection):
-            self._refuse_head(head)
+        read = self._data_path.heads.read(data[:end])
+        if isinstance(read, Rejection):
+            self._refuse_head(read)
             return
+        known, length = read
+        head = known.head
         self._received = b""
         self.deadline_s = NEVER_S
         self.will_close = not head.keep_alive or self._data_path.draining
         if head.path == MODELS and head.method in ("GET", "HEAD"):
-            self._answer_models(head, data[end:])
+            self._answer_models(known, length, data[end:])
             return
-        exchange = self._exchange = Exchange(self, head, self._data_path)
+        self._exchange = Exchange(self, known, self._data_path)
         self._state = _BODY
-        self._begin_body(exchange, head, data, end)
+        self._begin_body(self._exchange, known, length, data, end)
 
-    def _begin_body(self, exchange: Exchange, head: RequestHead, data: bytes, end: int) -> None:
+    def _begin_body(self, exchange: Exchange, known: KnownHead, length: int, data: bytes, end: int) -> None:
+        head = known.head
         most = self._data_path.limits.body_bytes
-        length = head.content_length or 0
         rejection = exchange.check() or (body_too_large(most) if length > most else None)
         if rejection is not None:
             # A body that came along is skipped; one that is still to come is not waited for.
@@ -228,15 +231,15 @@ class ClientConnection(asyncio.Protocol, Timed):
         self.deadline_s = NEVER_S
         exchange.receive(content)
 
-    def _answer_models(self, head: RequestHead, rest: bytes) -> None:
-        if head.chunked or head.content_length:
+    def _answer_models(self, known: KnownHead, length: int, rest: bytes) -> None:
+        if known.head.chunked or length:
             self.will_close = True  # Nobody has a use for that body.
         else:
             self._received = rest
         keys = self._data_path.keys
-        key = None if keys is None else keys.authenticate(head.headers.get(b"authorization"))
-        named = request_id(head) or b""
-        head_only = head.method == "HEAD"
+        key = None if keys is None else keys.authenticate(known.head.headers.get(b"authorization"))
+        named = known.request_id or b""
+        head_only = known.head.method == "HEAD"
         if isinstance(key, Rejection):
             answer = rejection_answer(key, request_id=named, close=self.will_close, head_only=head_only)
         else:

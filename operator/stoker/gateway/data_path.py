@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from stoker.gateway.known_heads import KnownHeads
 from stoker.gateway.outcome import RequestRecord
 from stoker.gateway.pool import pool_of
 from stoker.gateway.table import Changes, RoutingTable
@@ -51,6 +52,7 @@ class DataPath:
         "clients",
         "clock",
         "draining",
+        "heads",
         "keys",
         "limits",
         "loop",
@@ -85,6 +87,7 @@ class DataPath:
         self.draining = False
         """Whether connections close after their present request."""
         self.request_ids = RequestIds()
+        self.heads = KnownHeads()
 
     def client_left(self, client: "ClientConnection") -> None:
         """A connection is closed."""
@@ -118,10 +121,10 @@ class RequestIds:
     __slots__ = ("_made", "_prefix")
 
     def __init__(self) -> None:
-        self._prefix = os.urandom(12).hex()
+        self._prefix = os.urandom(12).hex().encode()
         self._made = 0
 
     def make(self) -> bytes:
         """The next one."""
         self._made += 1
-        return b"%b%08x" % (self._prefix.encode(), self._made)
+        return b"%b%08x" % (self._prefix, self._made)

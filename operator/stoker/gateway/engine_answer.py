@@ -1,8 +1,9 @@
 """What does the engine's answer mean, and what of it does the client get?
 
-The head is held until there is something to send behind it: vLLM says 200 before it has begun, and
-refuses a stream with 200 and an error as its first event. Until then another instance can be asked,
-and the client never knows.
+The head is held until there is something to send behind it: vLLM says 200 before it has begun. Until
+then another instance can be asked, and the client never knows. Where its queue is full, vLLM 0.32
+refuses a request that comes alone with 503, but those that come together with 200 and an error as the
+first event; both are refusals here.
 
 A stream is sent in chunks of our own, one for each read. Any other answer goes on as it came, byte
 for byte, with its length if the engine gave one.
@@ -15,6 +16,26 @@ from stoker.gateway.answers import LAST_CHUNK, frame, response_head
 from stoker.gateway.event_stream import EventStream
 from stoker.gateway.usage import Usage, UsageSearch
 
+# Of those that are read here, the type of the body goes on to the client; its length and what is
+# said about caching only where the answer is not a stream.
+_READ_HERE = frozenset(
+    {
+        b"cache-control",
+        b"connection",
+        b"content-length",
+        b"content-type",
+        b"keep-alive",
+        b"proxy-authenticate",
+        b"proxy-connection",
+        b"te",
+        b"trailer",
+        b"transfer-encoding",
+        b"upgrade",
+        b"x-accel-buffering",
+        b"x-request-id",
+        b"x-stoker-in-flight",
+    }
+)
 _MOST_ERROR_BYTES = 16 * 1024
 _NO_MEMORY = b"out of memory"
 
@@ -24,9 +45,8 @@ class EngineAnswer:
 
     __slots__ = (
         "_error",
-        "_headers",
         "_held",
-        "_http_1_0",
+        "_lines",
         "_search",
         "begun",
         "chunked",
@@ -39,8 +59,6 @@ class EngineAnswer:
         self, *, status: int, headers: Sequence[tuple[bytes, bytes]], drops_usage: bool, http_1_0: bool
     ) -> None:
         self.status = status
-        self._headers = headers
-        self._http_1_0 = http_1_0
         self._held = b""
         self._error = b""
         self._search = UsageSearch()
@@ -50,20 +68,28 @@ class EngineAnswer:
         """Whether the client has got anything of it."""
         self.in_flight: int | None = None
         """Requests that the instance works on, if it says so."""
-        has_length = False
+        length = b""
+        caching: list[bytes] = []
+        lines: list[bytes] = []
         for name, value in headers:
-            lower = name.lower()
-            if lower == b"content-length":
-                has_length = True
-            elif lower == b"content-type":
-                if value.startswith(b"text/event-stream") and status == 200:
+            if name not in _READ_HERE:
+                lines += (name, b": ", value, b"\r\n")
+            elif name == b"content-length":
+                length = value
+            elif name == b"content-type":
+                lines += (name, b": ", value, b"\r\n")
+                if status == 200 and value.startswith(b"text/event-stream"):
                     self.stream = EventStream(drops_usage=drops_usage)
-            elif lower == b"x-stoker-in-flight" and value.isdigit():
+            elif name in (b"cache-control", b"x-accel-buffering"):
+                caching += (name, b": ", value, b"\r\n")
+            elif name == b"x-stoker-in-flight" and value.isdigit():
                 self.in_flight = int(value)
-        if self.stream is not None and has_length:
-            self._headers = [h for h in headers if h[0].lower() != b"content-length"]
-            has_length = False
-        self.chunked = not has_length and not http_1_0
+        if self.stream is None:
+            lines += caching
+            if length:
+                lines += (b"content-length: ", length, b"\r\n")
+        self._lines = lines
+        self.chunked = not http_1_0 and not (length and self.stream is None)
         """Whether the client gets the body in chunks."""
 
     def take(self, data: bytes, *, complete: bool) -> bytes:
@@ -91,7 +117,7 @@ class EngineAnswer:
         self.begun = True
         return response_head(
             status=self.status,
-            headers=self._headers,
+            lines=self._lines,
             identity=identity,
             events=self.stream is not None,
             chunked=self.chunked,

@@ -58,7 +58,7 @@ class EngineConnection(asyncio.Protocol, Timed):
         self.status = 0
         """Status of the answer."""
         self.headers: list[tuple[bytes, bytes]] = []
-        """Headers of the answer."""
+        """Headers of the answer, their names in lower case."""
         self.answered = False
         """Whether a byte of the answer has come."""
         self.used = False
@@ -154,7 +154,7 @@ class EngineConnection(asyncio.Protocol, Timed):
     def _ends_by_closing(self) -> bool:
         """Whether the answer said neither how long it is nor that it comes in chunks."""
         framing = (b"content-length", b"transfer-encoding")
-        return self._head_complete and not any(name.lower() in framing for name, _ in self.headers)
+        return self._head_complete and not any(name in framing for name, _ in self.headers)
 
     def _lost(self, how: str) -> None:
         attempt = self._attempt
@@ -215,7 +215,7 @@ class EngineConnection(asyncio.Protocol, Timed):
     def on_header(self, name: bytes, value: bytes) -> None:
         """A header of the answer, or a trailer."""
         if not self._head_complete:
-            self.headers.append((name, value))
+            self.headers.append((name.lower(), value))
 
     def on_headers_complete(self) -> None:
         """The head is complete."""

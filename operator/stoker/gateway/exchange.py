@@ -15,15 +15,13 @@ from typing import TYPE_CHECKING
 
 from stoker.gateway.answers import own_answer, rejection_answer
 from stoker.gateway.attempt import Attempt
-from stoker.gateway.endpoints import check, endpoint_of
 from stoker.gateway.engine_answer import status_of
 from stoker.gateway.errors import Code, Rejection
 from stoker.gateway.instances import Evidence, Instance
+from stoker.gateway.known_heads import KnownHead
 from stoker.gateway.outcome import Outcome, RequestRecord, outcome_of_code, outcome_of_status
 from stoker.gateway.request import RequestBody, read_request
-from stoker.gateway.request_head import RequestHead, request_id
 from stoker.gateway.table import Route, RoutingTable, Service
-from stoker.gateway.usage import NO_USAGE
 from stoker.gateway.wishes import read_wishes
 
 if TYPE_CHECKING:
@@ -39,7 +37,6 @@ class Exchange:
         "_arrival_s",
         "_attempt",
         "_ended",
-        "_endpoint",
         "_head",
         "_key",
         "_lease",
@@ -49,11 +46,13 @@ class Exchange:
         "_request_bytes",
         "_retries",
         "_route",
+        "adds_usage",
         "body",
         "client",
         "data_path",
         "deadline_s",
         "excluded",
+        "first_byte_timeout_s",
         "prefix_key",
         "priority",
         "request_id",
@@ -63,14 +62,17 @@ class Exchange:
         "workload",
     )
 
-    def __init__(self, client: "ClientConnection", head: RequestHead, data_path: "DataPath") -> None:
+    def __init__(self, client: "ClientConnection", head: KnownHead, data_path: "DataPath") -> None:
         self.client = client
         self.data_path = data_path
         self._head = head
-        self._endpoint = endpoint_of(head.path)
         self._arrival_s = data_path.clock()
-        self.request_id = request_id(head) or data_path.request_ids.make()
+        self.request_id = head.request_id or data_path.request_ids.make()
         self.body: RequestBody | None = None
+        self.adds_usage = False
+        """Whether the answer has usage that the client did not ask for."""
+        self.first_byte_timeout_s = data_path.limits.answer_s
+        """How long an instance may take to the first byte; without a stream that is to the whole answer."""
         self._route: Route | None = None
         self._key: Key | None = None
         self._lease: KeyLease | None = None
@@ -96,21 +98,7 @@ class Exchange:
     @property
     def http_1_0(self) -> bool:
         """Whether the client can't read chunks."""
-        return self._head.http_1_0
-
-    @property
-    def adds_usage(self) -> bool:
-        """Whether the answer has usage that the client did not ask for."""
-        return self.body is not None and self.body.adds_usage
-
-    @property
-    def first_byte_timeout_s(self) -> float:
-        """How long an instance may take to the first byte; without a stream that is to the whole answer."""
-        assert self.service is not None
-        assert self.body is not None
-        if self.body.stream:
-            return self.service.state.first_byte_timeout_s
-        return self.data_path.limits.answer_s
+        return self._head.head.http_1_0
 
     # What the client's connection says.
 
@@ -118,26 +106,39 @@ class Exchange:
         """What is wrong with the request, as far as its head tells."""
         keys = self.data_path.keys
         if keys is not None:
-            key = keys.authenticate(self._head.headers.get(b"authorization"))
+            key = keys.authenticate(self._head.head.headers.get(b"authorization"))
             if isinstance(key, Rejection):
                 return key
             self._key = key
-        return check(self._head, self._endpoint)
+        return self._head.rejection
 
     def receive(self, content: bytes) -> None:
-        """The whole body is there."""
-        assert self._endpoint is not None
+        """The whole body is there: queue for the service that it names."""
+        head, data_path = self._head, self.data_path
+        assert head.endpoint is not None
         self._request_bytes = len(content)
-        content_type = self._head.headers.get(b"content-type", b"")
-        body = read_request(content, endpoint=self._endpoint, content_type=content_type)
-        rejection = body if isinstance(body, Rejection) else self._find_service(body) or self._read_wishes()
+        content_type = head.head.headers[b"content-type"]
+        body = read_request(content, endpoint=head.endpoint, content_type=content_type)
+        if isinstance(body, Rejection):
+            self.refuse(body)
+            return
+        self.body = body
+        route = self._route = data_path.table.find(body.model) or _only_route(data_path.table, body)
+        if route is None:
+            self.refuse(data_path.table.not_found(body.model))
+            return
+        service = self.service = route.service
+        self.tokens = body.tokens
+        self.prefix_key = body.prefix_key
+        rejection = self._read_wishes(service)
         if rejection is not None:
             self.refuse(rejection)
             return
-        service = self.service
-        assert service is not None
+        if body.stream:
+            self.adds_usage = body.adds_usage
+            self.first_byte_timeout_s = service.state.first_byte_timeout_s
         service.retry_budget.earn()
-        now_s = self._queued_since_s = self.data_path.clock()
+        now_s = self._queued_since_s = data_path.clock()
         self.deadline_s = now_s + service.state.max_wait_s
         service.queue.offer(self, now_s)
 
@@ -180,7 +181,7 @@ class Exchange:
                 rejection,
                 request_id=self.request_id,
                 close=client.will_close,
-                head_only=self._head.method == "HEAD",
+                head_only=self._head.head.method == "HEAD",
             )
         )
         now_s = self.data_path.clock()
@@ -196,11 +197,8 @@ class Exchange:
             assert self.body is not None
             assert self._route is not None
             content, end = self.body.to_send(self._route.model)
-            host = b"" if b"host" in self._head.headers else b"host: stoker\r\n"
-            head = b"POST %b HTTP/1.1\r\n%b%bx-request-id: %b\r\ncontent-length: %d\r\n\r\n" % (
-                self._head.target,
-                b"".join(self._head.lines if self._key is None else self._head.lines_without_key()),
-                host,
+            head = b"%bx-request-id: %b\r\ncontent-length: %d\r\n\r\n" % (
+                self._head.for_engine if self._key is None else self._head.for_engine_without_key,
                 self.request_id,
                 len(content) + len(end),
             )
@@ -297,21 +295,9 @@ class Exchange:
 
     # Its own.
 
-    def _find_service(self, body: RequestBody) -> Rejection | None:
-        self.body = body
-        self.tokens = body.tokens
-        self.prefix_key = body.prefix_key
-        table = self.data_path.table
-        route = self._route = table.find(body.model) or _only_route(table, body)
-        if route is None:
-            return table.not_found(body.model)
-        self.service = route.service
-        return None
-
-    def _read_wishes(self) -> Rejection | None:
+    def _read_wishes(self, service: Service) -> Rejection | None:
         """What the client says about how its request is to be treated, and what its key lets it."""
-        assert self.service is not None
-        wishes = read_wishes(self._head.headers, namespace=self.service.namespace, key=self._key)
+        wishes = read_wishes(self._head.head.headers, namespace=service.namespace, key=self._key)
         if isinstance(wishes, Rejection):
             return wishes
         self.workload, self.priority, self.session_key = wishes
@@ -338,42 +324,42 @@ class Exchange:
         self.data_path.on_end(record)
 
     def _record(self, outcome: Outcome, now_s: float, *, status: int, code: str) -> RequestRecord:
-        service, route, body, attempt = self.service, self._route, self.body, self._attempt
-        instance = attempt.instance if attempt is not None else None
-        begun = attempt is not None and attempt.begun
-        usage, estimated = NO_USAGE, False
+        head, service, body, attempt = self._head, self.service, self.body, self._attempt
+        # Field by field: matching so many keywords would take 3 us.
+        record = RequestRecord.__new__(RequestRecord)
+        record.request_id = self.request_id.decode()
+        record.traceparent = head.traceparent
+        record.path = head.head.path
+        record.workload = self.workload
+        record.outcome = outcome
+        record.status = status
+        record.code = code
+        record.arrival_s = self._arrival_s
+        record.queue_s = self._queue_s
+        record.duration_s = now_s - self._arrival_s
+        record.retries = self._retries
+        record.request_bytes = self._request_bytes
+        if body is not None:
+            record.model = body.model
+            record.streaming = body.stream
+        else:
+            record.model = ""
+            record.streaming = False
+        if service is not None and self._route is not None:
+            record.service = service.name
+            record.namespace = service.namespace
+            record.adapter = self._route.adapter
+        else:
+            record.service = record.namespace = record.adapter = ""
         if attempt is not None:
-            usage, estimated = attempt.tokens(self._request_bytes, complete=outcome is Outcome.OK)
-        return RequestRecord(
-            request_id=self.request_id.decode(),
-            traceparent=self._head.headers.get(b"traceparent", b"").decode("latin-1"),
-            service=service.name if service is not None else "",
-            namespace=service.namespace if service is not None else "",
-            workload=self.workload,
-            model=body.model if body is not None else "",
-            adapter=route.adapter if route is not None else "",
-            model_version=instance.model_version if instance is not None else "",
-            revision=instance.revision if instance is not None else "",
-            instance=instance.name if instance is not None else "",
-            path=self._head.path,
-            streaming=body is not None and body.stream,
-            status=status or (attempt.answer.status if begun and attempt and attempt.answer else 0),
-            outcome=outcome,
-            code=code,
-            prompt_tokens=usage.prompt_tokens,
-            cached_tokens=usage.cached_tokens,
-            completion_tokens=usage.completion_tokens,
-            estimated=estimated,
-            arrival_s=self._arrival_s,
-            queue_s=self._queue_s,
-            first_byte_s=attempt.first_byte_s - self._arrival_s if attempt and attempt.first_byte_s else None,
-            inter_token_s=attempt.inter_token_s if attempt is not None else None,
-            events=attempt.events if attempt is not None else 0,
-            duration_s=now_s - self._arrival_s,
-            retries=self._retries,
-            request_bytes=self._request_bytes,
-            response_bytes=attempt.response_bytes if attempt is not None else 0,
-        )
+            attempt.describe(record)
+        else:
+            record.instance = record.revision = record.model_version = ""
+            record.first_byte_s = record.inter_token_s = None
+            record.response_bytes = record.events = 0
+            record.prompt_tokens = record.cached_tokens = record.completion_tokens = 0
+            record.estimated = False
+        return record
 
 
 def _only_route(table: RoutingTable, body: RequestBody) -> Route | None:

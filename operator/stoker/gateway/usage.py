@@ -31,9 +31,6 @@ class Usage:
     completion_tokens: int
 
 
-NO_USAGE = Usage(prompt_tokens=0, cached_tokens=0, completion_tokens=0)
-
-
 def has_usage(data: bytes) -> bool:
     """Whether there are figures in it."""
     return _KEY.search(data) is not None
@@ -41,14 +38,22 @@ def has_usage(data: bytes) -> bool:
 
 def read_usage(data: bytes) -> Usage | None:
     """The last figures in it."""
-    start = -1
-    for found in _KEY.finditer(data):
-        start = found.end() - 1
-    if start < 0:
-        return None
-    text = data[start : start + _LONGEST_BYTES].decode(errors="replace")
+    start = _find_last(data)
+    return None if start < 0 else _decode(data[start : start + _LONGEST_BYTES])
+
+
+def _find_last(data: bytes) -> int:
+    """Where the last key is that has figures; -1 if there is none."""
+    start = data.rfind(b'"usage"')
+    while start >= 0 and _KEY.match(data, start) is None:
+        start = data.rfind(b'"usage"', 0, start)
+    return start
+
+
+def _decode(data: bytes) -> Usage | None:
+    """The figures behind the key that it begins with."""
     try:
-        figures, _ = _decoder.raw_decode(text)
+        figures, _ = _decoder.raw_decode(data[data.index(b"{") :].decode(errors="replace"))
     except (ValueError, RecursionError):
         return None
     details = figures.get("prompt_tokens_details") or figures.get("input_tokens_details")
@@ -67,20 +72,20 @@ def _count(figures: Mapping[str, object], key: str) -> int:
 class UsageSearch:
     """Finds the figures in an answer that comes in pieces, without keeping the answer."""
 
-    __slots__ = ("_kept",)
+    __slots__ = ("_found", "_kept")
 
     def __init__(self) -> None:
+        self._found = False
         self._kept = b""
         """From the last key on, else the end of what came."""
 
     def feed(self, piece: bytes) -> None:
         """The next piece of the answer."""
         data = self._kept + piece if self._kept else piece
-        start = -1
-        for found in _KEY.finditer(data):
-            start = found.start()
-        self._kept = data[start : start + _LONGEST_BYTES] if start >= 0 else data[-_CARRIED_BYTES:]
+        start = _find_last(data)
+        self._found = start >= 0
+        self._kept = data[start : start + _LONGEST_BYTES] if self._found else data[-_CARRIED_BYTES:]
 
     def result(self) -> Usage | None:
         """The figures; None if there were none."""
-        return read_usage(self._kept)
+        return _decode(self._kept) if self._found else None

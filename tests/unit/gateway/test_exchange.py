@@ -1,5 +1,6 @@
 import asyncio
 import json
+from dataclasses import asdict
 
 import pytest
 from tests.unit.gateway.gateway import Gateway, chat, post, until
@@ -29,6 +30,58 @@ async def test_an_answer_goes_to_the_client_as_it_is_with_who_gave_it(gateway, e
     assert (record.prompt_tokens, record.completion_tokens, record.estimated) == (5, 2, False)
     assert (record.model, record.model_version, record.revision) == ("chat", "v7", "r1")
     assert record.response_bytes == len(response.body)
+
+
+@pytest.mark.parametrize(
+    ("body", "path"),
+    [
+        pytest.param(chat(), "/v1/chat/completions", id="answered"),
+        pytest.param(chat(model="none"), "/v1/chat/completions", id="an unknown model"),
+        pytest.param(b"{", "/v1/chat/completions", id="a body that cannot be read"),
+        pytest.param(chat(), "/nothing", id="an unknown path"),
+    ],
+)
+async def test_a_record_has_all_its_fields_whatever_became_of_the_request(gateway, engine, body, path):
+    engine.script = lambda request: request.answer()
+    await gateway.ask(body, path=path)
+    fields = asdict(await gateway.record())
+    assert (fields["path"], fields["traceparent"], fields["retries"]) == (path, "", 0)
+    assert fields["duration_s"] >= fields["queue_s"] >= 0
+
+
+async def test_the_client_says_who_its_request_is_for_and_how_urgent_it_is(gateway, engine):
+    engine.script = lambda request: request.answer()
+    await gateway.serve(engine, capacity=1)
+    first = await gateway.client()
+    first.send(post(chat(stream=True), headers=["x-stoker-workload: batch"]))
+    engine.script = None
+    request = await engine.request()
+    waiting = [await gateway.client() for _ in range(2)]
+    for priority, client in zip((1, 9), waiting, strict=True):
+        client.send(post(chat(user=f"{priority}"), headers=[f"x-stoker-priority: {priority}"]))
+    await until(lambda: gateway.table.services["demo", "chat"].queue.queued == 2)
+    order = []
+
+    def note(request):
+        order.append(request.json["user"])
+        request.answer(order[-1].encode())
+
+    engine.script = note
+    request.stream(token("a"))
+    assert [(await client.response()).body for client in waiting] == [b"1", b"9"]
+    assert [r.workload for r in gateway.records] == ["batch", "demo", "demo"]
+    assert [r.status for r in gateway.records] == [200, 200, 200]
+    assert order == ["9", "1"]
+
+
+async def test_a_form_without_a_model_goes_to_the_only_service_there_is(gateway, engine):
+    engine.script = lambda request: request.answer(request.body)
+    form = b'--b\r\nContent-Disposition: form-data; name="file"; filename="a.wav"\r\n\r\nRIFF\r\n--b--\r\n'
+    kind = {"path": "/v1/audio/transcriptions", "content_type": "multipart/form-data; boundary=b"}
+    assert (await gateway.ask(form, **kind)).body == form
+    await gateway.serve(engine, name="other")
+    response = await gateway.ask(form, **kind)
+    assert (response.status, response.error["code"]) == (404, "model_not_found")
 
 
 async def test_a_stream_goes_to_the_client_event_by_event(gateway, engine):

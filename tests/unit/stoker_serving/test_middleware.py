@@ -156,6 +156,22 @@ async def test_an_answer_closes_its_connection_from_the_moment_the_instance_leav
     assert (answered.headers.get(b"connection") == b"close") is leaving
 
 
+async def test_each_answer_says_how_many_requests_the_instance_works_on(state):
+    released = asyncio.Event()
+    admission = Admission(streaming(released))
+    clients = []
+    for _ in range(3):
+        clients.append(Client(admission))
+        await clients[-1].got.wait()
+    assert [c.headers[b"x-stoker-in-flight"] for c in clients] == [b"1", b"2", b"3"]
+    released.set()
+    for client in clients:
+        await client.task
+    page = Client(admission, path="/metrics", method="GET")
+    await page.task
+    assert b"x-stoker-in-flight" not in page.headers
+
+
 async def test_while_it_refuses_the_engines_own_pages_still_answer(state):
     released = asyncio.Event()
     released.set()
