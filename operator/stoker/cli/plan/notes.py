@@ -13,6 +13,8 @@ def notes(question: Question, made: Offer) -> list[str]:
     found = list(made.estimate.notes)
     if not made.estimate.fits:
         found += _ways_out(question, made)
+    if "--enable-lora" in request.engine_args:
+        found.append("The memory that adapters take is not counted.")
     if made.form.needs_checkpoint:
         found.append(
             f"These files are not in {made.form.argument}; it needs a checkpoint of the model in it."

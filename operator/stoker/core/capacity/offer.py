@@ -37,7 +37,7 @@ class Wanted:
     most_requests: int | None = None
     """Requests that one instance may work on at once; None if only memory and engine limit them."""
     max_replicas: int | None = None
-    """Most replicas that are allowed; None for any number."""
+    """Most replicas that are allowed (`scaling.maxReplicas`); None for any number."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -203,7 +203,9 @@ def problem(made: Offer, wanted: Wanted) -> str | None:
     if made.staffing is not None and wanted.max_replicas is not None:
         replicas = made.staffing.replicas.likely
         if replicas > wanted.max_replicas:
-            return f"the load needs {replicas:,} replicas, and at most {wanted.max_replicas:,} are allowed"
+            return (
+                f"the load needs {replicas:,} replicas, and `scaling.maxReplicas` is {wanted.max_replicas:,}"
+            )
     return None
 
 

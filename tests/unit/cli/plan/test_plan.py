@@ -2,6 +2,7 @@
 
 import pytest
 import yaml
+from tests.unit.cli.plan.shown import CONFIGS
 
 from stoker.api.v1alpha1 import InferenceService
 
@@ -198,6 +199,30 @@ def test_the_objective_of_the_file_is_that_of_the_load(plan, here):
     assert "90 % start within 1 s" in out
 
 
+def test_what_the_file_allows_is_compared_with_what_the_load_needs(plan, here):
+    (here / "service.yaml").write_text(SERVICE)
+    options = ("--model", "Qwen2.5-7B-Instruct", "--load", 50, "--prompt", 1000, "--output", 250)
+    done = plan("-f", "service.yaml", *options)
+    assert done.status == 0
+    assert "but the load needs" in done.out
+    assert "`scaling.maxReplicas` is 1" in done.out
+
+
+def test_adapters_of_the_file_are_noted_as_not_counted(plan, here):
+    adapters = "model: {adapters: [{name: x, uri: 'hf://a/b'}], "
+    (here / "service.yaml").write_text(SERVICE.replace("model: {", adapters))
+    notes = plan("-f", "service.yaml", "--model", "Qwen2.5-7B-Instruct", "-o", "json").json["notes"]
+    assert "The memory that adapters take is not counted." in notes
+
+
+def test_a_promised_latency_leaves_slots_empty_and_says_how_to_set_it(plan, here):
+    promise = SERVICE + "  objectives: {interTokenLatency: {withinMilliseconds: 10}}\n"
+    (here / "service.yaml").write_text(promise.replace('["--max-num-seqs", "64"]', "[]"))
+    answer = plan("-f", "service.yaml", "--model", "Qwen2.5-7B-Instruct", "-o", "json").json
+    assert answer["speed"]["full"]["inter_token_latency_s"]["likely"] <= 0.010
+    assert any(f"set --max-num-seqs {answer['slots']}" in note for note in answer["notes"])
+
+
 def test_a_manifest_is_a_service_that_the_api_takes(plan):
     done = plan(*QWEN, *L40S, "--count", 2, "--context", 16_384, "--manifest")
     assert done.status == 0
@@ -232,6 +257,26 @@ def test_the_best_advice_is_a_manifest_too(plan):
     best = plan(*QWEN, "--advise", *LOAD, "-o", "json").json["choices"][0]
     service = yaml.safe_load(plan(*QWEN, "--advise", *LOAD, "--manifest").out)
     assert service["spec"]["accelerator"] == {"type": best["accelerator"], "count": best["count"]}
+
+
+def test_advice_that_needs_another_checkpoint_is_no_manifest(plan):
+    model = ("--model", "Meta-Llama-3.1-70B")
+    best = plan(*model, "--advise", "-o", "json").json["choices"][0]
+    assert best["needs_checkpoint"]
+    service = yaml.safe_load(plan(*model, "--advise", "--manifest").out)
+    assert service["spec"]["model"].get("quantization") in (None, "fp8")
+
+
+@pytest.mark.parametrize("config", sorted(CONFIGS.glob("*.json")), ids=lambda path: path.stem)
+def test_every_real_config_is_answered(plan, config):
+    done = plan("--model", config, "--accelerator", "nvidia-h100-80gb", "--count", 4, "-o", "json")
+    answer = done.json
+    assert done.status == (0 if answer["fits"] else 1)
+    assert answer["fits"] == (answer["requests"] > 0)
+    assert answer["fits"] == (answer["max_context_length"] >= answer["context_length"])
+    assert (answer["cost"] is not None) == answer["fits"]
+    parts = sum(size for part, size in answer["memory"].items() if part != "visible")
+    assert parts == pytest.approx(answer["memory"]["visible"], abs=0.01)
 
 
 def test_nothing_in_the_catalogue_ends_with_1(plan):

@@ -109,7 +109,7 @@ def test_more_replicas_than_are_allowed_are_a_problem():
     want = wanted(load=load(500.0), max_replicas=2)
     offered = made(want)
     assert problem(offered, want) == (
-        f"the load needs {offered.staffing.replicas.likely} replicas, and at most 2 are allowed"
+        f"the load needs {offered.staffing.replicas.likely} replicas, and `scaling.maxReplicas` is 2"
     )
     assert problem(offered, replace(want, max_replicas=1000)) is None
 
