@@ -4,6 +4,7 @@ Read `roofline.py` for the arithmetic and `bands.py` for how far to trust it. Th
 workload into what the hardware has to read and compute, and times into what users and bills see.
 """
 
+from collections import Counter
 from dataclasses import dataclass
 
 from stoker.core.capacity.architecture import (
@@ -159,17 +160,17 @@ def work_of(
     """What a workload asks of the hardware, with each request in the middle of its output."""
     prompt = workload.prompt_tokens
     middle = prompt + workload.output_tokens / 2
-    # Layers that keep nothing of their own read what others keep.
-    layers = [layer for layer in (*model.layers, *model.borrowing) if layer is not None]
+    # Layers that keep nothing of their own read what others keep. Most are alike, and computed once.
+    layers = Counter(layer for layer in (*model.layers, *model.borrowing) if layer is not None).items()
     experts = model.experts
     return Work(
         dense_bytes=weight_bytes - expert_bytes,
         expert_bytes=expert_bytes,
         expert_share=experts.per_token / experts.count if experts else 0.0,
         layers=len(model.layers),
-        kv_bytes=sum(_read_bytes(layer, model, settings, length=middle) for layer in layers),
+        kv_bytes=sum(n * _read_bytes(layer, model, settings, length=middle) for layer, n in layers),
         prefill_flops=2 * active_parameters * prompt
-        + sum(_attention_flops(layer, model, prompt) for layer in layers),
+        + sum(n * _attention_flops(layer, model, prompt) for layer, n in layers),
         token_flops=2 * active_parameters,
         bits=_operation_bits(model.quantization),
     )
