@@ -52,7 +52,7 @@ def main(where: str, registry: str) -> None:
         steps = Progress(total=_COMMON_STEPS, mark="==> ")
         on = target.current()
 
-    steps.step("helm install charts/stoker: the operator, two replicas")
+    steps.step("helm install charts/stoker: operator and gateway, two replicas of each")
     install.install(on, registry=registry, version=images.version(images.find("stoker")))
     steps.step(f"a model server in namespace {NAMESPACE}, with a tiny Llama")
     install.make_namespace(on, NAMESPACE)

@@ -14,9 +14,9 @@ _DEADLINE_S = 180
 def install(target: Target, *, registry: str, version: str, tag: str = "dev") -> None:
     """Install or upgrade the chart with the images of this checkout, and wait until it is Ready.
 
-    `version` says what the operator's image was built from: the tag stays while the image changes,
-    and pods start again only when their template does. The model server of the demo lies inside the
-    cluster, so sources there are allowed.
+    `version` says what the image of operator and gateway was built from: the tag stays while the image
+    changes, and pods start again only when their template does. The model server of the demo lies inside
+    the cluster, so sources there are allowed.
     """
     make_namespace(target, NAMESPACE)
     _end_interrupted(target)
@@ -30,6 +30,9 @@ def install(target: Target, *, registry: str, version: str, tag: str = "dev") ->
         "servingImageCpu.tag": tag,
         "sources.allowClusterInternal": "true",
         "operator.podAnnotations.image-version": version,
+        "gateway.podAnnotations.image-version": version,
+        # The nodes share the cores of one machine.
+        "gateway.resources.requests.cpu": "50m",
     }
     settings = ",".join(f"{name}={value}" for name, value in values.items())
     target.helm(

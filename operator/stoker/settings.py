@@ -49,6 +49,10 @@ class Settings:
         600.0, "Seconds without a Ready instance after which a new revision is called stalled."
     )
 
+    gateway_url: str = setting(
+        "", "Base URL of the gateway's API, for `status.url`. Empty: that of each service's own Service."
+    )
+
     watch_namespaces: tuple[str, ...] = setting((), "Namespaces to serve, separated by commas; all if empty.")
     namespace: str = setting(
         lambda: access.pod_namespace() or "default",
@@ -81,4 +85,5 @@ class Settings:
             allow_cluster_internal_sources=self.allow_cluster_internal_sources,
             read_credentials=self.read_credentials,
             progress_deadline_s=self.progress_deadline_s,
+            gateway_url=self.gateway_url,
         )

@@ -54,12 +54,38 @@ CASES = {
                 "priorityClassName": "system-cluster-critical",
                 "extraEnv": [{"name": "HTTPS_PROXY", "value": "http://proxy.example.com:3128"}],
             },
+            "gateway": {
+                "url": "https://models.example.com/v1",
+                "workers": 2,
+                "drainSeconds": 600,
+                "tlsSecret": "gateway-tls",
+                "apiKeysSecret": "stoker-keys",
+                "service": {"type": "LoadBalancer", "annotations": {"example.com/internal": "yes"}},
+                "podLabels": {"sidecar": "no"},
+                "podAnnotations": {"example.com/scrape": "yes"},
+                "serviceAccountAnnotations": {"example.com/role": "gateway"},
+                "nodeSelector": {"kubernetes.io/os": "linux"},
+                "tolerations": [{"key": "control-plane", "operator": "Exists"}],
+                "affinity": {
+                    "podAntiAffinity": {
+                        "requiredDuringSchedulingIgnoredDuringExecution": [
+                            {
+                                "topologyKey": "kubernetes.io/hostname",
+                                "labelSelector": {"matchLabels": {"app.kubernetes.io/component": "gateway"}},
+                            }
+                        ]
+                    }
+                },
+                "priorityClassName": "system-cluster-critical",
+                "extraEnv": [{"name": "STOKER_SILENCE_TIMEOUT_SECONDS", "value": "900"}],
+            },
             "serviceMonitor": {"enabled": True, "labels": {"release": "prometheus"}},
             "networkPolicy": {
                 "enabled": True,
                 "metricsFrom": [
                     {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "monitoring"}}}
                 ],
+                "clientsFrom": [{"namespaceSelector": {"matchLabels": {"example.com/clients": "yes"}}}],
             },
         }
     ),
@@ -72,10 +98,24 @@ CASES = {
                 "podDisruptionBudget": False,
                 "resources": {"requests": None, "limits": None},
             },
+            "gateway": {"enabled": False},
         }
     ),
     "user ids left to OpenShift": Case(
-        values={"operator": {"podSecurityContext": dict.fromkeys(("runAsUser", "runAsGroup", "fsGroup"))}}
+        values={
+            part: {"podSecurityContext": dict.fromkeys(("runAsUser", "runAsGroup", "fsGroup"))}
+            for part in ("operator", "gateway")
+        }
+    ),
+    "gateways without a budget and bounds": Case(
+        values={
+            "gateway": {
+                "replicas": 1,
+                "podDisruptionBudget": False,
+                "drainSeconds": 0,
+                "resources": {"requests": None, "limits": None},
+            }
+        }
     ),
     "names that YAML takes for numbers": Case(release="2026", namespace="1e3"),
     "a release with a long name of its own": Case(

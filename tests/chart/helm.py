@@ -64,3 +64,20 @@ class Helm:
         """The objects of the chart, in the order that Helm would create them."""
         rendered = self("template", release, str(chart), "--namespace", namespace, *args, values=values)
         return [obj for obj in yaml.safe_load_all(rendered) if obj]
+
+
+def deployment_of(objects: list[dict], component: str) -> dict:
+    """The Deployment of the operator or the gateway."""
+    (found,) = (
+        obj
+        for obj in objects
+        if obj["kind"] == "Deployment"
+        and obj["metadata"]["labels"]["app.kubernetes.io/component"] == component
+    )
+    return found
+
+
+def container_of(objects: list[dict], component: str) -> dict:
+    """The one container of the operator's or the gateway's pods."""
+    (container,) = deployment_of(objects, component)["spec"]["template"]["spec"]["containers"]
+    return container

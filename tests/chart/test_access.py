@@ -5,6 +5,7 @@ from tests.chart.cluster import USERS, eventually
 from tests.chart.helm import CHART, NAMESPACE
 
 OPERATOR = f"system:serviceaccount:{NAMESPACE}:stoker-operator"
+GATEWAY = f"system:serviceaccount:{NAMESPACE}:stoker-gateway"
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -82,6 +83,20 @@ def test_the_operator_may_do_its_work_and_no_more(may, verb, group, resource, na
     assert may(OPERATOR, verb, resource, group=group, namespace=NAMESPACE, name=name) is allowed
 
 
+@pytest.mark.parametrize(
+    ("verb", "group", "resource", "allowed"),
+    [
+        pytest.param("watch", "serving.stoker.dev", "inferenceservices", True, id="services"),
+        pytest.param("list", "discovery.k8s.io", "endpointslices", True, id="where instances are"),
+        pytest.param("patch", "serving.stoker.dev", "inferenceservices/status", False, id="no status"),
+        pytest.param("get", "", "secrets", False, id="no Secret"),
+        pytest.param("list", "", "pods", False, id="no pods"),
+    ],
+)
+def test_the_gateway_may_look_and_no_more(may, verb, group, resource, allowed):
+    assert may(GATEWAY, verb, resource, group=group) is allowed
+
+
 def test_an_operator_of_one_namespace_may_do_nothing_in_another(api_server, helm, may):
     own = "system:serviceaccount:users:own-stoker-operator"
     values = {"watchNamespaces": [USERS], "crds": {"enabled": False}}
@@ -107,4 +122,4 @@ def test_pod_security_restricted_admits_every_pod(api_server, helm):
             pod["metadata"] = {"generateName": "x-", "namespace": NAMESPACE}
             api_server.kubectl("create", "--dry-run=server", "-f", "-", stdin=pod)
             pods += 1
-    assert pods == 2
+    assert pods == 3

@@ -3,7 +3,13 @@
 import pytest
 from tests.chart.cases import CASES
 
-from stoker.kube.permissions import IN_OWN_NAMESPACE, IN_WATCHED_NAMESPACES, TO_READ_CREDENTIALS
+from stoker.kube.permissions import (
+    GATEWAY_IN_OWN_NAMESPACE,
+    GATEWAY_IN_WATCHED_NAMESPACES,
+    IN_OWN_NAMESPACE,
+    IN_WATCHED_NAMESPACES,
+    TO_READ_CREDENTIALS,
+)
 
 cases = pytest.mark.parametrize("name", [pytest.param(name, id=name) for name in CASES])
 
@@ -21,13 +27,13 @@ def pod_specs(objects):
 @cases
 def test_every_pod_can_do_as_little_as_possible(name, rendered):
     specs = dict(pod_specs(rendered(name)))
-    assert len(specs) == 2
+    assert len(specs) == (2 if name == "everything off" else 3)
     for pod in specs.values():
         assert pod["securityContext"]["runAsNonRoot"] is True
         assert pod["securityContext"].get("runAsUser", 1000) == 1000
         assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
         assert pod["enableServiceLinks"] is False
-        assert all(volume.keys() <= {"name", "emptyDir"} for volume in pod.get("volumes", []))
+        assert all(volume.keys() <= {"name", "emptyDir", "secret"} for volume in pod.get("volumes", []))
         for container in pod["containers"]:
             assert container["securityContext"] == {
                 "allowPrivilegeEscalation": False,
@@ -36,9 +42,9 @@ def test_every_pod_can_do_as_little_as_possible(name, rendered):
             }
 
 
-def test_only_the_operator_has_a_token(rendered):
+def test_only_who_talks_to_the_api_server_has_a_token(rendered):
     tokens = {name: pod["automountServiceAccountToken"] for name, pod in pod_specs(rendered("defaults"))}
-    assert tokens == {"stoker-operator": True, "stoker-health": False}
+    assert tokens == {"stoker-operator": True, "stoker-gateway": True, "stoker-health": False}
 
 
 def images(objects):
@@ -52,7 +58,7 @@ def images(objects):
 @cases
 def test_every_image_is_pinned(name, rendered):
     found = list(images(rendered(name)))
-    assert len(found) == 5
+    assert len(found) == (5 if name == "everything off" else 6)
     for image in found:
         tag = image.partition("@")[2] or image.rpartition("/")[2].partition(":")[2]
         assert tag not in ("", "latest"), image
@@ -111,6 +117,25 @@ def test_without_credentials_it_may_read_no_secret(rendered):
         if obj["kind"] == "ClusterRole" and obj["metadata"]["name"] == "stoker-operator"
     )
     assert permissions(role["rules"]) == permissions(IN_WATCHED_NAMESPACES)
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        pytest.param("defaults", "ClusterRole", id="for all namespaces"),
+        pytest.param("two namespaces only", "Role", id="in each of two namespaces"),
+    ],
+)
+def test_the_gateway_may_do_exactly_what_it_does(name, kind, rendered):
+    objects = [obj for obj in rendered(name) if obj["kind"] == kind]
+    roles = [obj for obj in objects if obj["metadata"]["name"] == "stoker-gateway"]
+    places = [obj["metadata"].get("namespace") for obj in roles]
+    assert places == CASES[name].values.get("watchNamespaces", [None])
+    for role in roles:
+        assert permissions(role["rules"]) == permissions(GATEWAY_IN_WATCHED_NAMESPACES)
+    (own,) = (o for o in rendered(name) if o["metadata"]["name"] == "stoker-gateway-peers" and "rules" in o)
+    assert own["metadata"]["namespace"] == CASES[name].namespace
+    assert permissions(own["rules"]) == permissions(GATEWAY_IN_OWN_NAMESPACE)
 
 
 @cases

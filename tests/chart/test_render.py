@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 import yaml
 from tests.chart.cases import CASES
-from tests.chart.helm import CHART
+from tests.chart.helm import CHART, deployment_of
+
+from stoker.gateway.settings import Settings
 
 GOLDEN = Path(__file__).parent / "golden"
 ROOT = Path(__file__).parents[2]
@@ -86,29 +88,40 @@ def test_names_fit_into_63_characters(name, rendered):
     assert [obj["metadata"]["name"] for obj in rendered(name) if len(obj["metadata"]["name"]) > 63] == []
 
 
+components = pytest.mark.parametrize("component", ["operator", "gateway"])
+
+
+@components
 @pytest.mark.parametrize(
     "values",
     [
         pytest.param({"commonLabels": {"a": "b"}}, id="common labels"),
-        pytest.param({"operator": {"podLabels": {"a": "b"}}}, id="labels of the pods"),
+        pytest.param({"operator": {"podLabels": {"a": "b"}}}, id="labels of the operator's pods"),
+        pytest.param({"gateway": {"podLabels": {"a": "b"}}}, id="labels of the gateway's pods"),
         pytest.param({"image": {"tag": "9.9.9"}}, id="another version"),
     ],
 )
-def test_the_selector_never_changes(values, helm, rendered):
-    def deployment(objects):
-        (found,) = (obj["spec"] for obj in objects if obj["kind"] == "Deployment")
-        return found
-
-    before, after = deployment(rendered("defaults")), deployment(helm.template(values=values))
+def test_the_selector_never_changes(values, component, helm, rendered):
+    before = deployment_of(rendered("defaults"), component)["spec"]
+    after = deployment_of(helm.template(values=values), component)["spec"]
     assert before["selector"] == after["selector"]
     assert after["selector"]["matchLabels"].items() <= after["template"]["metadata"]["labels"].items()
 
 
-def test_a_pods_own_label_wins_over_a_common_one(helm):
-    objects = helm.template(values={"commonLabels": {"team": "a"}, "operator": {"podLabels": {"team": "b"}}})
-    (deployment,) = (obj for obj in objects if obj["kind"] == "Deployment")
+@components
+def test_a_pods_own_label_wins_over_a_common_one(component, helm):
+    values = {"commonLabels": {"team": "a"}, component: {"podLabels": {"team": "b"}}}
+    deployment = deployment_of(helm.template(values=values), component)
     assert deployment["metadata"]["labels"]["team"] == "a"
     assert deployment["spec"]["template"]["metadata"]["labels"]["team"] == "b"
+
+
+def test_a_gateway_has_time_to_drain_before_it_is_killed(rendered):
+    for name in ("defaults", "everything on", "gateways without a budget and bounds"):
+        pod = deployment_of(rendered(name), "gateway")["spec"]["template"]["spec"]
+        told = {v["name"]: v["value"] for v in pod["containers"][0]["env"]}
+        needed_s = Settings().drain_delay_s + float(told["STOKER_DRAIN_SECONDS"])
+        assert pod["terminationGracePeriodSeconds"] >= needed_s + 5
 
 
 def test_version_is_that_of_the_distribution():

@@ -101,6 +101,15 @@ def test_the_schema_knows_exactly_the_values():
             ["/image/pullSecrets/0", "want string"],
             id="object for a name",
         ),
+        pytest.param(
+            {"gateway": {"url": "models.example.com"}}, ["/gateway/url"], id="a host for a base URL"
+        ),
+        pytest.param({"gateway": {"workers": 0}}, ["/gateway/workers", "minimum"], id="no process at all"),
+        pytest.param(
+            {"gateway": {"service": {"type": "ExternalName"}}},
+            ["/gateway/service/type", "'ClusterIP'"],
+            id="no type of Service for a gateway",
+        ),
         pytest.param({"log": {"format": "xml"}}, ["/log/format", "'json', 'text'"], id="unknown log format"),
         pytest.param(
             {"progressDeadlineSeconds": 0}, ["/progressDeadlineSeconds", "minimum"], id="no time at all"

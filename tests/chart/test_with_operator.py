@@ -7,7 +7,7 @@ chart, with the roles and the settings of the chart.
 import pytest
 import yaml
 from tests.chart.cluster import CRDS, USERS, eventually
-from tests.chart.helm import CHART, NAMESPACE
+from tests.chart.helm import CHART, NAMESPACE, container_of
 from tests.cluster.operator_process import start_operator
 
 CHAT = {
@@ -50,8 +50,7 @@ def operator(helm, cluster, tmp_path):
     kubeconfig = tmp_path / "kubeconfig"
     kubeconfig.write_text(yaml.safe_dump(config))
 
-    (deployment,) = (obj for obj in helm.template() if obj["kind"] == "Deployment")
-    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+    container = container_of(helm.template(), "operator")
     settings = {v["name"].removeprefix("STOKER_"): v["value"] for v in container["env"]}
     operator = start_operator(kubeconfig, tmp_path, namespace=NAMESPACE, **settings)
     try:

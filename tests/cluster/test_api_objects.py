@@ -159,7 +159,7 @@ def test_explain_tells_the_fields_of_scaling(explain):
 
 def test_explain_says_which_fields_must_be_given_and_which_have_no_effect_yet(explain):
     assert "  uri\t<string> -required-" in explain("infer.spec.model")
-    assert "Not in effect yet: there is no gateway." in explain("infer.spec.queue.maxRequests")
+    assert "Not in effect yet: there is no scaler." in explain("infer.spec.scaling.objective")
 
 
 def test_columns_show_what_a_person_asks_first(kubectl, namespace, applied, with_status):

@@ -21,6 +21,15 @@ Cut so that the longest that is added, `-operator-lease`, still fits into 63 cha
 {{ include "stoker.fullname" . }}-operator
 {{- end -}}
 
+{{- define "stoker.gateway" -}}
+{{ include "stoker.fullname" . }}-gateway
+{{- end -}}
+
+{{/* What clients set as the base URL of the API, and every `status.url` says. */}}
+{{- define "stoker.gatewayUrl" -}}
+{{- default (printf "http://%s.%s.svc/v1" (include "stoker.gateway" .) .Release.Namespace) .Values.gateway.url -}}
+{{- end -}}
+
 {{/* Labels of an object. Call with (list . "component"), or with labels of its own as a third. */}}
 {{- define "stoker.labels" -}}
 {{- $root := first . -}}

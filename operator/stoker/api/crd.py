@@ -22,7 +22,6 @@ NOT_IN_EFFECT: Mapping[str, str] = {
     "spec.scaling.holdSeconds": "there is no scaler",
     "spec.scaling.schedule": "there is no scaler",
     "spec.scaling.zeroAfterSeconds": "there is no scaler",
-    "spec.queue": "there is no gateway",
     "spec.rollout.strategy": "traffic moves at once when the new revision has all its replicas",
     "spec.rollout.steps": "traffic moves at once when the new revision has all its replicas",
     "spec.rollout.maxSurge": "a new revision starts beside the old one",

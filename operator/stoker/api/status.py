@@ -210,7 +210,7 @@ class InferenceServiceStatus(ApiModel):
     )
     """The aspects of the service's state; start with `Ready`."""
     url: Annotated[str, Field(max_length=1024)] | None = None
-    """Where clients send requests."""
+    """Where clients send requests: the base URL for an OpenAI client, with `model` for this service."""
     model_version: ShortText | None = None
     """Commit, tag or version of the weights that serve now."""
     ready: Annotated[str, Field(max_length=32)] | None = None

@@ -22,3 +22,5 @@ class Config:
     """Whether the operator itself may read the Secret in `model.credentialsSecret`."""
     progress_deadline_s: float = 600.0
     """A revision without a Ready instance for this long is said to be `Stalled`; it goes on trying."""
+    gateway_url: str = ""
+    """Base URL of the gateway's API, which every service's `status.url` says; empty if there is none."""

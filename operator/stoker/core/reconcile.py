@@ -56,7 +56,7 @@ def reconcile(observed: Observed, *, config: Config, now: datetime) -> Plan:
     if isinstance(intent, Refusal):
         spec = None if isinstance(asked, Refusal) else asked.spec
         replicas = replicas_of(spec, last_desired=last_desired, live=None)
-        status = refused_status(observed, intent, fit=fit, replicas=replicas, now=now)
+        status = refused_status(observed, intent, fit=fit, replicas=replicas, config=config, now=now)
         memory = plan_memory(observed, model_files=data_to_keep(observed, asked, records=records))
         return Plan(
             actions=memory.actions,
@@ -88,7 +88,9 @@ def reconcile(observed: Observed, *, config: Config, now: datetime) -> Plan:
         revisions=states,
         since_switch_s=_since_switch_s(before, now=now),
     )
-    status = whole_status(observed, intent, fit=fit, decision=decision, replicas=replicas, now=now)
+    status = whole_status(
+        observed, intent, fit=fit, decision=decision, replicas=replicas, config=config, now=now
+    )
     children = plan_children(
         observed,
         decision=decision,

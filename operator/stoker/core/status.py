@@ -14,6 +14,7 @@ from stoker.api.spec import RolloutSpec
 from stoker.core import pods as pod_readings
 from stoker.core.children import own_deployments
 from stoker.core.conditions import FALSE, find, merge, timestamp
+from stoker.core.config import Config
 from stoker.core.diagnose import diagnose
 from stoker.core.fit import Fit
 from stoker.core.history import revision_records
@@ -36,6 +37,7 @@ def whole_status(
     fit: Fit,
     decision: RolloutDecision,
     replicas: WantedReplicas,
+    config: Config,
     now: datetime,
 ) -> JsonObject:
     """The new `status`, without a field that says nothing."""
@@ -62,6 +64,7 @@ def whole_status(
                 deadline_exceeded=_deadline_exceeded(observed, decision.wanted),
                 now=now,
             ),
+            "url": _url(observed.service, config),
             "modelVersion": serves.get("modelRevision"),
             "selector": _selector(observed.service, decision.serving),
             "revisions": revisions,
@@ -73,7 +76,7 @@ def whole_status(
 
 
 def refused_status(
-    observed: Observed, refusal: Refusal, *, fit: Fit, replicas: WantedReplicas, now: datetime
+    observed: Observed, refusal: Refusal, *, fit: Fit, replicas: WantedReplicas, config: Config, now: datetime
 ) -> JsonObject:
     """The new `status` when the spec cannot be carried out (yet) and there is nothing to keep."""
     before = observed.service.get("status", {})
@@ -88,7 +91,7 @@ def refused_status(
         now=now,
     )
     kept = {key: before[key] for key in ("revisions", "scaling") if key in before}
-    return _filled(told | kept | {"capacity": fit.capacity})
+    return _filled(told | kept | {"url": _url(observed.service, config), "capacity": fit.capacity})
 
 
 def _instances_and_conditions(
@@ -130,7 +133,6 @@ def _instances_and_conditions(
     return {
         "observedGeneration": generation,
         "conditions": merge(live, conditions(situation), generation=generation, now=now),
-        "url": _url(observed.service),
         "ready": f"{ready}/{replicas.count}",
         "replicas": sum(not pod_readings.is_over(pod) for pod in mine),
         "readyReplicas": ready,
@@ -161,10 +163,11 @@ def scaling_record(wanted: WantedReplicas, *, before: JsonObject, now: datetime)
     return {**told, "decisions": decisions}
 
 
-def _url(service: JsonObject) -> str:
-    """Where clients in the cluster send requests."""
+def _url(service: JsonObject, config: Config) -> str:
+    """What clients set as the base URL of an OpenAI client: the gateway's, else the instances' own."""
     metadata = service["metadata"]
-    return f"http://{names.child_name(metadata['name'])}.{metadata['namespace']}.svc"
+    own = f"http://{names.child_name(metadata['name'])}.{metadata['namespace']}.svc/v1"
+    return config.gateway_url or own
 
 
 def _selector(service: JsonObject, serving: str) -> str:

@@ -6,11 +6,13 @@ does not, and caps the priority.
 """
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from stoker.gateway.errors import Code, Rejection
-from stoker.gateway.keys import Key
 from stoker.gateway.rendezvous import key_of
+
+if TYPE_CHECKING:
+    from stoker.gateway.keys import Key
 
 _LONGEST_WORKLOAD = 128
 _WRONG_PRIORITY = Rejection(
@@ -28,7 +30,7 @@ class Wishes(NamedTuple):
     session_key: int | None
 
 
-def read_wishes(headers: Mapping[bytes, bytes], *, namespace: str, key: Key | None) -> Wishes | Rejection:
+def read_wishes(headers: Mapping[bytes, bytes], *, namespace: str, key: "Key | None") -> Wishes | Rejection:
     """Read them; without a workload and a key, the request is for the service's namespace."""
     sent = headers.get(b"x-stoker-workload")
     if sent is not None:

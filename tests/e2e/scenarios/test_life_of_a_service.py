@@ -25,7 +25,7 @@ async def test_what_kubectl_applied_answers_and_says_what_it_serves(space, tmp_p
     assert revision["weightsDigest"] == digest_by_hand(tmp_path / "tiny")
     assert status["modelVersion"] == revision["modelRevision"]
     assert (revision["phase"], revision["weight"]) == ("Serving", 100)
-    assert status["url"] == f"http://chat.{space.namespace}.svc"
+    assert status["url"] == "http://stoker-gateway.stoker-system.svc/v1"
     assert status["ready"] == "1/1"
     (instance,) = status["instances"]
     assert (instance["state"], instance["revision"]) == ("Serving", revision["name"])

@@ -17,6 +17,7 @@ IN_EFFECT = (
     "spec.scaling.minReplicas",
     "spec.scaling.maxReplicas",
     "spec.rollout.historyLimit",
+    "spec.queue",
     "spec.availability.spread",
     "spec.podTemplate",
     "spec.replicas",

@@ -49,7 +49,7 @@ class TestANewService:
         assert cluster.condition("Reconciling") is None
         assert cluster.condition("Stalled") is None
         assert (status["ready"], status["replicas"], status["readyReplicas"]) == ("2/2", 2, 2)
-        assert status["url"] == "http://chat.prod.svc"
+        assert status["url"] == "http://chat.prod.svc/v1"
         assert status["modelVersion"] == "a09a354"
         assert status["selector"] == f"serving.stoker.dev/revision={revision},serving.stoker.dev/service=chat"
         assert status["traffic"] == [{"revision": revision, "weight": 100}]
