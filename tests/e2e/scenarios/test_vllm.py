@@ -25,7 +25,9 @@ def example(space, load):
     space.patience_s = 300
 
 
-async def test_vllm_streams_a_chat_answer_and_ends_no_stream_when_it_leaves(example, space, on):
+async def test_vllm_streams_a_chat_answer_and_ends_no_stream_when_it_leaves(
+    example, space, on, record_property
+):
     await space.apply()
     estimated = await eventually(lambda: _capacity(space, "estimated"), within_s=60)
     service = await space.at_rest()
@@ -39,6 +41,8 @@ async def test_vllm_streams_a_chat_answer_and_ends_no_stream_when_it_leaves(exam
     assert capacity["kvCacheTokens"] <= capacity["blocks"] * capacity["blockSize"]
     assert capacity["kvCacheTokens"] == int(capacity["maxConcurrency"] * capacity["maxModelLen"])
     assert capacity["kvBytes"] < capacity["visibleBytes"]
+    tokens = f"{estimated['kvCacheTokens']} estimated, {capacity['kvCacheTokens']} measured by the engine"
+    record_property("kv_cache_tokens", tokens)
     assert abs(estimated["kvCacheTokens"] - capacity["kvCacheTokens"]) <= capacity["blockSize"]
     assert (await space.condition("ModelFits"))["status"] == "True"
     measured = await eventually(lambda: _capacity(space, "measured"), within_s=60)
