@@ -184,6 +184,7 @@ class Attempt:
         client = exchange.client
         head = answer.head(identity, close=client.will_close)
         client.write(head + answer.framed(data, complete=complete))
+        exchange.begun()
 
     def engine_lost(self, engine: EngineConnection, how: str) -> None:
         """The connection could not be opened, or closed before the end of the answer."""

@@ -36,6 +36,7 @@ _READ_HERE = frozenset(
         b"x-stoker-in-flight",
     }
 )
+_WITHOUT_BODY = frozenset({204, 304})
 _MOST_ERROR_BYTES = 16 * 1024
 _NO_MEMORY = b"out of memory"
 
@@ -89,7 +90,8 @@ class EngineAnswer:
             if length:
                 lines += (b"content-length: ", length, b"\r\n")
         self._lines = lines
-        self.chunked = not http_1_0 and not (length and self.stream is None)
+        has_length = bool(length and self.stream is None) or status in _WITHOUT_BODY
+        self.chunked = not http_1_0 and not has_length
         """Whether the client gets the body in chunks."""
 
     def take(self, data: bytes, *, complete: bool) -> bytes:

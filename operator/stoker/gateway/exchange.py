@@ -205,6 +205,12 @@ class Exchange:
             request = self._request = (head, content, end)
         return request
 
+    def begun(self) -> None:
+        """The client has got something, so nothing is sent again: a long prompt needs no more memory."""
+        self._request = None
+        if self.body is not None:
+            self.body.forget()
+
     def completed(self, attempt: Attempt, now_s: float) -> None:
         """The whole answer went to the client."""
         answer = attempt.answer

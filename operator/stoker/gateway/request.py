@@ -63,17 +63,28 @@ class RequestBody:
         """Whether the engine is asked for a usage that the client did not ask for."""
         return self.stream and self._takes_stream_options and not self.asks_usage
 
+    def forget(self) -> None:
+        """Keep only what was read of it."""
+        self._content = b""
+
     def to_send(self, model: str) -> tuple[bytes, bytes]:
         """The body for the engine, in two parts; `model` is the name that the engine knows."""
         additions = b""
         if self.adds_usage:
-            options = json.dumps({**(self._options or {}), "include_usage": True})
-            additions += b',"stream_options":' + options.encode()
+            options = {**(self._options or {}), "include_usage": True}
+            additions = _ASKS_USAGE if len(options) == 1 else _addition("stream_options", options)
         if model != self.model and not self._is_form:
-            additions += b',"model":' + json.dumps(model).encode()
+            additions += _addition("model", model)
         if not additions:
             return self._content, b""
         return self._content[: self._content.rindex(b"}")], additions + b"}"
+
+
+def _addition(key: str, value: object) -> bytes:
+    return f",{json.dumps(key)}:{json.dumps(value)}".encode()
+
+
+_ASKS_USAGE = _addition("stream_options", {"include_usage": True})
 
 
 def read_request(content: bytes, *, endpoint: Endpoint, content_type: bytes) -> RequestBody | Rejection:
@@ -81,7 +92,7 @@ def read_request(content: bytes, *, endpoint: Endpoint, content_type: bytes) -> 
     if endpoint.form:
         return _read_form(content, content_type=content_type)
     try:
-        fields = json.loads(content)
+        fields = json.loads(content.decode())
     except (ValueError, RecursionError) as error:
         return Rejection(code=Code.INVALID_JSON, message=f"The request's body is not valid JSON: {error}.")
     if not isinstance(fields, dict):
@@ -89,7 +100,7 @@ def read_request(content: bytes, *, endpoint: Endpoint, content_type: bytes) -> 
             code=Code.INVALID_REQUEST, message="The request's body is not a JSON object; send one."
         )
     model = fields.get("model")
-    if not isinstance(model, str) or not model:
+    if not isinstance(model, str) or not model or not model.isprintable():
         return _wrong("model", "name the model to use, as a string")
     stream = fields.get("stream")
     if stream is not None and not isinstance(stream, bool):

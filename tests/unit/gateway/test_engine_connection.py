@@ -68,6 +68,16 @@ async def test_answers_of_every_shape(gateway, engine, raw, body, reused, size):
         assert len(engine.connections) == (1 if reused else 2)
 
 
+async def test_an_answer_without_a_body_says_nothing_about_its_framing(gateway, engine):
+    engine.script = lambda request: request.write(b"HTTP/1.1 204 No Content\r\n\r\n")
+    client = await gateway.client()
+    for _ in range(2):
+        client.send(post(chat()))
+        response = await client.response(head_only=True)
+        assert response.status == 204
+        assert not {"transfer-encoding", "content-length"} & set(response.headers)
+
+
 async def test_an_answer_that_ends_with_its_connection_is_whole(gateway, engine):
     def answer(request):
         request.write(JSON_HEAD + b"\r\n{}")

@@ -1,5 +1,7 @@
 import asyncio
+import gc
 import json
+import tracemalloc
 from dataclasses import asdict
 
 import pytest
@@ -187,6 +189,28 @@ async def test_g10_wherever_the_stream_is_cut_the_framing_stays_right(gateway, e
     assert response.complete
     assert response.events == [token("a"), token("b"), DONE]
     assert (await gateway.record()).completion_tokens == 3
+
+
+async def test_a_prompt_is_kept_only_until_the_answer_begins(gateway, engine):
+    prompt = "x" * 3_000_000
+    client = await gateway.client()
+    tracemalloc.start()
+    try:
+        client.send(post(chat(stream=True, user=prompt)))
+        request = await engine.request()
+        assert len(request.body) > len(prompt)
+        request.body = b""
+        held, _ = tracemalloc.get_traced_memory()
+        request.begin()
+        request.send(token("a"))
+        await client.head()
+        gc.collect()
+        now, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert held - now > 2_900_000
+    client.leave()
+    await gateway.record()
 
 
 async def test_g11_who_leaves_before_the_usage_is_charged_what_came_so_far(gateway, engine):

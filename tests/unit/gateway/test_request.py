@@ -95,6 +95,9 @@ def test_of_a_key_that_is_there_twice_the_last_counts_here_as_in_the_engine():
         pytest.param(b'"m"', Code.INVALID_REQUEST, id="a string"),
         pytest.param({}, Code.INVALID_REQUEST, id="no model"),
         pytest.param({"model": ""}, Code.INVALID_REQUEST, id="an empty model"),
+        pytest.param(b'{"model":"\\ud800"}', Code.INVALID_REQUEST, id="half a character"),
+        pytest.param({"model": "a\nb"}, Code.INVALID_REQUEST, id="a model of two lines"),
+        pytest.param('{"model":"m"}'.encode("utf-16"), Code.INVALID_JSON, id="UTF-16"),
         pytest.param({"model": 1}, Code.INVALID_REQUEST, id="a model that is a number"),
         pytest.param({"model": "m", "stream": "yes"}, Code.INVALID_REQUEST, id="a stream in words"),
         pytest.param(
