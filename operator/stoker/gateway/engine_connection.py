@@ -143,6 +143,10 @@ class EngineConnection(asyncio.Protocol, Timed):
         else:
             self._pool.keep(self)
 
+    def eof_received(self) -> None:
+        """The engine sends no more, so nobody shall take this connection while it closes."""
+        self._pool.drop(self)
+
     def connection_lost(self, exc: Exception | None) -> None:
         """The connection is closed."""
         self._pool.drop(self)

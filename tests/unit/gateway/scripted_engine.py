@@ -10,6 +10,7 @@ HEAD = (
 )
 LAST_CHUNK = b"0\r\n\r\n"
 DONE = b"data: [DONE]\n\n"
+JUNK = b"SSH-2.0-OpenSSH_9.2\r\n"
 
 
 def chunk(data):
