@@ -113,6 +113,7 @@ class ServiceAccount:
         "last_s",
         "name",
         "namespace",
+        "number",
         "refused",
         "request_bytes",
         "response_bytes",
@@ -121,9 +122,11 @@ class ServiceAccount:
         "workloads",
     )
 
-    def __init__(self, namespace: str, name: str) -> None:
+    def __init__(self, namespace: str, name: str, *, number: int) -> None:
         self.namespace = namespace
         self.name = name
+        self.number = number
+        """No other account of this process has it, not even of the same service after it was away."""
         self.workloads: dict[str, Account] = {}
         self.instances: dict[tuple[str, str, str], Account] = {}
         """By revision, model version and name of the pod."""
@@ -188,10 +191,11 @@ class ServiceAccount:
 class Accounting:
     """All of this gateway replica."""
 
-    __slots__ = ("_services", "_table", "_tidied_s")
+    __slots__ = ("_opened", "_services", "_table", "_tidied_s")
 
     def __init__(self, table: RoutingTable) -> None:
         self._table = table
+        self._opened = 0
         self._services: dict[tuple[str, str], ServiceAccount] = {}
         self._tidied_s = float("-inf")
 
@@ -201,7 +205,7 @@ class Accounting:
         key = (record.namespace, record.service)
         service = self._services.get(key)
         if service is None:
-            service = self._services[key] = ServiceAccount(record.namespace, record.service)
+            service = self.of(*key)
         service.add(record, ended_s)
         if ended_s - self._tidied_s > _TIDY_S:
             self._tidied_s = ended_s
@@ -211,9 +215,13 @@ class Accounting:
         """All that had requests; the one without a name is for requests that no service serves."""
         return iter(list(self._services.values()))
 
-    def of(self, namespace: str, name: str) -> ServiceAccount | None:
-        """This service's; None if it had no requests yet."""
-        return self._services.get((namespace, name))
+    def of(self, namespace: str, name: str) -> ServiceAccount:
+        """This service's, from now on at the latest."""
+        account = self._services.get((namespace, name))
+        if account is None:
+            self._opened += 1
+            account = self._services[namespace, name] = ServiceAccount(namespace, name, number=self._opened)
+        return account
 
     def _tidy(self, now_s: float) -> None:
         for key, account in list(self._services.items()):

@@ -12,6 +12,7 @@ from stoker.gateway.outcome import RequestRecord
 from stoker.gateway.pool import pool_of
 from stoker.gateway.table import Changes, RoutingTable
 from stoker.gateway.timers import TimerWheel
+from stoker.gateway.traces import Tracing
 
 if TYPE_CHECKING:
     from stoker.gateway.client_connection import ClientConnection
@@ -59,6 +60,7 @@ class DataPath:
         "on_end",
         "request_ids",
         "table",
+        "tracing",
         "wheel",
     )
 
@@ -69,11 +71,14 @@ class DataPath:
         limits: Limits,
         on_end: Callable[[RequestRecord], None],
         keys: "KeyRing | None" = None,
+        tracing: Tracing | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.table = table
         self.keys = keys
         """The API keys; None if clients need none."""
+        self.tracing = tracing
+        """Begins this gateway's part of a trace; None if it has none."""
         self.limits = limits
         self.on_end = on_end
         """Told of each request once, when it is over."""

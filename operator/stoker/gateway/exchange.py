@@ -46,6 +46,7 @@ class Exchange:
         "_request_bytes",
         "_retries",
         "_route",
+        "_span",
         "adds_usage",
         "body",
         "client",
@@ -67,6 +68,8 @@ class Exchange:
         self.data_path = data_path
         self._head = head
         self._arrival_s = data_path.clock()
+        tracing = data_path.tracing
+        self._span = tracing.begin(head.traceparent) if tracing is not None else None
         self.request_id = head.request_id or data_path.request_ids.make()
         self.body: RequestBody | None = None
         self.adds_usage = False
@@ -197,8 +200,11 @@ class Exchange:
             assert self.body is not None
             assert self._route is not None
             content, end = self.body.to_send(self._route.model)
-            head = b"%bx-request-id: %b\r\ncontent-length: %d\r\n\r\n" % (
+            traceparent = self._span.traceparent() if self._span is not None else self._head.traceparent
+            trace = f"traceparent: {traceparent}\r\n".encode("latin-1") if traceparent else b""
+            head = b"%b%bx-request-id: %b\r\ncontent-length: %d\r\n\r\n" % (
                 self._head.for_engine if self._key is None else self._head.for_engine_without_key,
+                trace,
                 self.request_id,
                 len(content) + len(end),
             )
@@ -335,6 +341,7 @@ class Exchange:
         record = RequestRecord.__new__(RequestRecord)
         record.request_id = self.request_id.decode()
         record.traceparent = head.traceparent
+        record.span = self._span
         record.path = head.head.path
         record.workload = self.workload
         record.outcome = outcome

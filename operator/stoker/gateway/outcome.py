@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from stoker.gateway.errors import Code
+from stoker.gateway.traces import Span
 
 
 class Outcome(StrEnum):
@@ -69,6 +70,8 @@ class RequestRecord:
     request_id: str
     traceparent: str
     """The client's W3C trace context; empty if it sent none."""
+    span: Span | None
+    """This gateway's part of the trace; None if it makes no traces."""
     service: str
     """Empty if no service serves what the request asked for."""
     namespace: str

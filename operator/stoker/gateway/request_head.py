@@ -44,6 +44,7 @@ _NOT_SENT_ON = frozenset(
         b"proxy-authorization",
         b"proxy-connection",
         b"te",
+        b"traceparent",
         b"trailer",
         b"transfer-encoding",
         b"upgrade",

@@ -8,6 +8,7 @@ def record(**changes):
     fields = {
         "request_id": "r-1",
         "traceparent": "",
+        "span": None,
         "service": "chat",
         "namespace": "demo",
         "workload": "batch",

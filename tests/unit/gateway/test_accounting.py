@@ -190,9 +190,17 @@ class TestBounds:
     def test_a_service_that_is_gone_is_forgotten_a_while_later(self, accounting):
         accounting.add(record(service="gone", arrival_s=0.0))
         accounting.add(record(service="chat", arrival_s=600.0))
-        assert accounting.of("demo", "gone") is not None
+        assert "gone" in {s.name for s in accounting.services()}
         accounting.add(record(service="chat", arrival_s=1000.0))
-        assert accounting.of("demo", "gone") is None
+        assert "gone" not in {s.name for s in accounting.services()}
+
+    def test_a_service_that_comes_back_is_counted_anew_under_another_number(self, accounting):
+        accounting.add(record(service="gone", arrival_s=0.0))
+        before = accounting.of("demo", "gone").number
+        accounting.add(record(service="chat", arrival_s=1000.0))
+        again = accounting.of("demo", "gone")
+        assert again.ended == 0
+        assert again.number != before
 
     def test_requests_without_a_service_are_never_forgotten(self, accounting):
         accounting.add(refused(Code.NOT_FOUND, Outcome.BAD_REQUEST, service="", namespace="", arrival_s=0.0))
