@@ -9,13 +9,16 @@ from collections.abc import Callable, Iterable
 
 from aiohttp import web
 
+from stoker.gateway.load_report import LoadReports
 from stoker.gateway.metrics import CONTENT_TYPE
 from stoker.gateway.scrape import send_slices
 
 
-def application(*, unready: Callable[[], str], metrics: Callable[[], Iterable[bytes]]) -> web.Application:
+def application(
+    *, unready: Callable[[], str], metrics: Callable[[], Iterable[bytes]], loads: LoadReports
+) -> web.Application:
     """The HTTP side. `unready` says in a sentence why no requests should come, empty if they may;
-    `metrics` gives the page for Prometheus in slices.
+    `metrics` gives the page for Prometheus in slices; `loads` reports to the operator.
     """
 
     async def healthz(_: web.Request) -> web.Response:
@@ -34,6 +37,7 @@ def application(*, unready: Callable[[], str], metrics: Callable[[], Iterable[by
             web.get("/healthz", healthz),
             web.get("/readyz", readyz),
             web.get("/metrics", metrics_page),
+            web.get("/load", loads.answer),
         ]
     )
     return made

@@ -18,7 +18,9 @@ import logging
 import random
 import resource
 import signal
+import socket
 import ssl
+import time
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -33,11 +35,14 @@ from stoker.gateway.data_path import DataPath, Limits
 from stoker.gateway.discovery import Discovery, Place
 from stoker.gateway.errors import Code, Rejection
 from stoker.gateway.listener import Listener
+from stoker.gateway.load_report import LoadReports
 from stoker.gateway.metric_families import CONNECTIONS
 from stoker.gateway.metrics import exposition
 from stoker.gateway.settings import Settings
+from stoker.gateway.sinks import Sinks
 from stoker.gateway.table import Changes, RoutingTable, Service
 from stoker.gateway.tls import Certificate
+from stoker.gateway.traces import Tracing
 from stoker.gateway.workers import Workers
 from stoker.kube import access
 from stoker.kube.client import Client
@@ -74,9 +79,16 @@ class Gateway:
         """Set once the table is known."""
         self._serving = False
         self._certificate: Certificate | None = None
-        self._table = RoutingTable(draw=random.random, on_wake=_wake)
+        self._table = RoutingTable(draw=random.random, on_wake=self._wake)
         self._accounting = Accounting(self._table)
-        self._data_path = DataPath(table=self._table, limits=_limits(settings), on_end=self._accounting.add)
+        self._loads = LoadReports(self._accounting, self._table, clock=time.monotonic)
+        self._sinks = Sinks(self._accounting)
+        self._data_path = DataPath(
+            table=self._table,
+            limits=_limits(settings),
+            on_end=self._sinks.add,
+            tracing=_tracing(settings),
+        )
         self._listener = Listener(self._data_path)
         self._discovery = Discovery(
             client,
@@ -97,7 +109,7 @@ class Gateway:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._stop.set)
-        async with self._admin_port():
+        async with self._admin_port(), self._sinks.running(self._settings, replica=_replica(self._worker)):
             parts = {asyncio.create_task(self._discovery.run(), name="watches")}
             try:
                 if self._settings.tls_certificate:
@@ -175,6 +187,10 @@ class Gateway:
         if self._discovery.ready:
             self._known.set()
 
+    def _wake(self, service: Service) -> None:
+        _log.info("a request waits for a service at zero", extra={"service": service.queue.name})
+        self._loads.wake(service)
+
     def _unready(self) -> str:
         """Why no requests should come, in a sentence; empty if they may."""
         if self._serving:
@@ -207,12 +223,12 @@ class Gateway:
             self._accounting,
             self._table,
             now_s=self._data_path.clock(),
-            own={CONNECTIONS: len(self._data_path.clients)},
+            own={CONNECTIONS: len(self._data_path.clients), **self._sinks.counts()},
         )
 
     @contextlib.asynccontextmanager
     async def _admin_port(self) -> AsyncIterator[None]:
-        application = admin.application(unready=self._unready, metrics=self._metrics)
+        application = admin.application(unready=self._unready, metrics=self._metrics, loads=self._loads)
         runner = web.AppRunner(application, access_log=None, shutdown_timeout=1.0)
         await runner.setup()
         try:
@@ -250,8 +266,15 @@ async def _run_one(settings: Settings, *, worker: int) -> None:
         await Gateway(settings, client=client, worker=worker).run()
 
 
-def _wake(service: Service) -> None:
-    _log.info("a request waits for a service at zero", extra={"service": service.queue.name})
+def _replica(worker: int) -> str:
+    """The name of this process among all of the gateway's: the pod's, and which of its workers."""
+    return f"{socket.gethostname()}-{worker}"
+
+
+def _tracing(settings: Settings) -> Tracing | None:
+    if not settings.trace_endpoint:
+        return None
+    return Tracing(ratio=settings.trace_ratio, bits=random.getrandbits)
 
 
 def _limits(settings: Settings) -> Limits:

@@ -58,5 +58,15 @@ class Settings:
         "more than a load balancer in front keeps its own.",
     )
 
+    access_log: str = setting(
+        "", "File that gets a line of JSON for each request; `-` is the standard output. Empty: none."
+    )
+    trace_endpoint: str = setting(
+        "", "Base URL of an OpenTelemetry collector that takes OTLP over HTTP. Empty: no traces."
+    )
+    trace_ratio: float = setting(
+        0.01, "Share of the traces that begin here that is recorded; for others their parent decides."
+    )
+
     log_format: str = setting("text", "Log lines as `text` or as `json`.")
     log_level: str = setting("info", "Least level to log: debug, info, warning or error.")
