@@ -17,7 +17,7 @@ from stoker.gateway.endpoints import MODELS
 from stoker.gateway.errors import Code, Rejection
 from stoker.gateway.exchange import Exchange
 from stoker.gateway.known_heads import KnownHead
-from stoker.gateway.request_head import find_end
+from stoker.gateway.request_head import find_end, without_empty_lines
 from stoker.gateway.timers import NEVER_S, Timed
 
 if TYPE_CHECKING:
@@ -122,10 +122,11 @@ class ClientConnection(asyncio.Protocol, Timed):
         self._paused_writing = False
         if self._state == _CLOSING:
             return
-        self.deadline_s = NEVER_S
         if self._exchange is not None:
+            self.deadline_s = NEVER_S
             self._exchange.resume()
         elif self._state == _HEAD:
+            self._expect_within(self._data_path.limits.keep_alive_s)
             self._next()
 
     def on_deadline(self, now_s: float) -> None:
@@ -147,8 +148,7 @@ class ClientConnection(asyncio.Protocol, Timed):
     # Reading a request.
 
     def _read_head(self, data: bytes) -> None:
-        while data.startswith(b"\r\n"):
-            data = data[2:]  # Empty lines before a request mean nothing (RFC 9112, section 2.2).
+        data = without_empty_lines(data)
         end = find_end(data)
         if isinstance(end, Rejection):
             self._refuse_head(end)

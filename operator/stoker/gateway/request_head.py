@@ -28,6 +28,7 @@ _REQUEST_LINE = re.compile(
     rb"([A-Z]{1,16}) (?:https?://[!-.0->@-~]{1,255}(?=[/ ?]))?((?:[/?][!-\"$-~]*)?|\*) HTTP/1\.([01])\r\n"
 )
 _BARE_LF = re.compile(rb"(?<!\r)\n")
+_EMPTY_LINES = re.compile(rb"(?:\r\n)++")
 _REQUEST_ID = re.compile(rb"[!-~]{1,128}")
 
 # Meant for this connection, or written anew; the engine's answer must not be compressed, or
@@ -106,6 +107,14 @@ class RequestHead:
     def lines_without_key(self) -> list[bytes]:
         """The same without the client's API key, which is nothing for an engine to know."""
         return [line for line in self.lines if line[:14].lower() != b"authorization:"]
+
+
+def without_empty_lines(received: bytes) -> bytes:
+    """The same from its first line on: empty ones before a request mean nothing (RFC 9112, section 2.2)."""
+    if not received.startswith(b"\r\n"):
+        return received
+    empty = _EMPTY_LINES.match(received)
+    return received[empty.end() :] if empty is not None else received
 
 
 def find_end(received: bytes) -> int | Rejection:

@@ -1,6 +1,8 @@
 import asyncio
 import json
 import ssl
+import time
+import tracemalloc
 
 import pytest
 from hypothesis import given, settings
@@ -120,6 +122,41 @@ async def test_empty_lines_before_a_request_mean_nothing(gateway, engine):
     client = await gateway.client()
     client.send(b"\r\n\r\n" + post(chat()))
     assert (await client.response()).status == 200
+
+
+async def test_a_flood_of_empty_lines_does_not_hold_up_the_others(gateway, engine):
+    engine.script = echo
+    client = await gateway.client()
+    began_s = time.process_time()
+    client.send(b"\r\n" * 2_000_000 + post(chat()))
+    assert (await client.response()).status == 200
+    assert time.process_time() - began_s < 1
+
+
+async def test_a_body_in_the_smallest_chunks_takes_no_more_memory_than_it_has_bytes(gateway, engine):
+    engine.script = lambda request: request.answer(b"%d" % len(request.body))
+    body = json.dumps(chat(user="x" * 200_000)).encode()
+    body += b" " * (len(body) % 2)
+    data = CHUNKED + b"".join(chunk(piece) for piece in in_pieces(body, 2)) + b"0\r\n\r\n"
+    client = await gateway.client()
+    tracemalloc.start()
+    try:
+        client.send(data)
+        assert (await client.response()).body == b"%d" % len(body)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 5_000_000
+
+
+async def test_a_connection_that_was_paused_at_the_end_of_its_answer_still_times_out(engine):
+    async with Gateway(keep_alive_s=0.5) as gateway:
+        await gateway.serve(engine)
+        engine.script = lambda request: request.answer(b"x" * 8_000_000)
+        client = await gateway.client()
+        client.send(post(chat()))
+        assert (await client.response()).complete
+        assert await client.is_closed()
 
 
 async def test_a_client_that_waits_for_100_gets_it_only_if_its_request_is_wanted(gateway, engine):
