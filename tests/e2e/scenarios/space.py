@@ -72,7 +72,7 @@ class Space(World):
             assert len(status["instances"]) == len(left), status["instances"]
             phases = [revision["phase"] for revision in status["revisions"]]
             assert [phase for phase in phases if phase != "Retired"] == ["Serving"], phases
-            assert status["capacity"]["source"] == "measured", status["capacity"]
+            assert status.get("capacity", {}).get("source") == "measured", status.get("capacity")
 
         await eventually(check, within_s=self.patience_s)
         return await self.service(name)
