@@ -53,6 +53,12 @@ class Settings:
         "", "Base URL of the gateway's API, for `status.url`. Empty: that of each service's own Service."
     )
 
+    gateway_service: str = setting(
+        "", "Service of the gateway, in this namespace, whose replicas say the load. Empty: there is none."
+    )
+    gateway_workers: int = setting(1, "Processes in each of its pods; their admin ports follow each other.")
+    gateway_admin_port: int = setting(8080, "Admin port of the first of them.")
+
     watch_namespaces: tuple[str, ...] = setting((), "Namespaces to serve, separated by commas; all if empty.")
     namespace: str = setting(
         lambda: access.pod_namespace() or "default",

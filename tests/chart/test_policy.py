@@ -9,6 +9,7 @@ from stoker.kube.permissions import (
     IN_OWN_NAMESPACE,
     IN_WATCHED_NAMESPACES,
     TO_READ_CREDENTIALS,
+    TO_READ_LOAD,
 )
 
 cases = pytest.mark.parametrize("name", [pytest.param(name, id=name) for name in CASES])
@@ -142,7 +143,8 @@ def test_the_gateway_may_do_exactly_what_it_does(name, kind, rendered):
 def test_the_operator_may_hold_its_lease_and_keep_what_was_measured(name, rendered):
     (role,) = (obj for obj in rendered(name) if obj["metadata"]["name"].endswith("-lease") and "rules" in obj)
     assert role["metadata"]["namespace"] == CASES[name].namespace
-    assert permissions(role["rules"]) == permissions(IN_OWN_NAMESPACE)
+    gateway = CASES[name].values.get("gateway", {}).get("enabled", True)
+    assert permissions(role["rules"]) == permissions(IN_OWN_NAMESPACE + (TO_READ_LOAD if gateway else ()))
 
 
 @cases

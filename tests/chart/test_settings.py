@@ -64,6 +64,8 @@ def told(container, command, monkeypatch):
                 "progress_deadline_s": 600.0,
                 "watch_namespaces": (),
                 "gateway_url": "http://stoker-gateway.stoker-system.svc/v1",
+                "gateway_service": "stoker-gateway",
+                "gateway_workers": 1,
                 "log_format": "json",
                 "log_level": "info",
             },
@@ -84,7 +86,9 @@ def told(container, command, monkeypatch):
             "two namespaces only", {"watch_namespaces": ("team-a", "team-b")}, id="two namespaces only"
         ),
         pytest.param(
-            "everything off", {"read_credentials": False, "gateway_url": ""}, id="no Secrets and no gateway"
+            "everything off",
+            {"read_credentials": False, "gateway_url": "", "gateway_service": ""},
+            id="no Secrets and no gateway",
         ),
         pytest.param(
             "everything on",

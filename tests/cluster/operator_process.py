@@ -14,7 +14,12 @@ from pathlib import Path
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
-from stoker.kube.permissions import IN_OWN_NAMESPACE, IN_WATCHED_NAMESPACES, TO_READ_CREDENTIALS
+from stoker.kube.permissions import (
+    IN_OWN_NAMESPACE,
+    IN_WATCHED_NAMESPACES,
+    TO_READ_CREDENTIALS,
+    TO_READ_LOAD,
+)
 
 _ROOT = Path(__file__).parents[2]
 _START_S = 30
@@ -138,7 +143,10 @@ def restricted_kubeconfig(api_server, kubectl, folder, *, namespace, watched=Non
         folder,
         account="operator",
         namespace=namespace,
-        rules={namespace: IN_OWN_NAMESPACE, watched: IN_WATCHED_NAMESPACES + TO_READ_CREDENTIALS},
+        rules={
+            namespace: IN_OWN_NAMESPACE + TO_READ_LOAD,
+            watched: IN_WATCHED_NAMESPACES + TO_READ_CREDENTIALS,
+        },
     )
 
 

@@ -14,7 +14,12 @@ from tests.unit.web_server import WebServer
 
 from stoker.kube import access
 from stoker.kube.client import Client
-from stoker.kube.permissions import IN_OWN_NAMESPACE, IN_WATCHED_NAMESPACES, TO_READ_CREDENTIALS
+from stoker.kube.permissions import (
+    IN_OWN_NAMESPACE,
+    IN_WATCHED_NAMESPACES,
+    TO_READ_CREDENTIALS,
+    TO_READ_LOAD,
+)
 from stoker.kube.resources import CONFIG_MAPS, PODS
 
 COMMIT = "d04e592bb4f6aa9cfee91e2e20afa771667e1d4b"
@@ -75,7 +80,7 @@ async def world(api_server, namespace, kubectl, hub, authority):
 @pytest.fixture
 def operator(start):
     """Starts operators that may ask the hub, which is on loopback."""
-    return lambda name: start(name, allow_cluster_internal_sources=True)
+    return lambda name: start(name, allow_cluster_internal_sources=True, gateway_service="stoker-gateway")
 
 
 def model(length):
@@ -173,7 +178,7 @@ async def test_every_permission_is_used(world, operator):
     assert "is forbidden: User" not in running.log.read_text()
     granted = {
         (resource, verb)
-        for rule in IN_WATCHED_NAMESPACES + TO_READ_CREDENTIALS + IN_OWN_NAMESPACE
+        for rule in IN_WATCHED_NAMESPACES + TO_READ_CREDENTIALS + IN_OWN_NAMESPACE + TO_READ_LOAD
         for resource in rule["resources"]
         for verb in rule["verbs"]
     }

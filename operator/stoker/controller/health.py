@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from aiohttp import web
-from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 
 from stoker.controller import metrics
 from stoker.controller.queue import WorkQueue
@@ -50,6 +50,8 @@ class Health:
     lease: Lease
     watch: WatchCheck
     clock: Callable[[], float]
+    load: CollectorRegistry = field(default_factory=CollectorRegistry)
+    """Metrics of the services' load; empty without a gateway."""
 
     def ailments(self) -> list[str]:
         """What a restart may mend, one sentence each; empty when all is well."""
@@ -89,4 +91,5 @@ class Health:
         metrics.QUEUE_WAITING.set(self.queue.waiting)
         metrics.QUEUE_WORKING.set(self.queue.working)
         metrics.QUEUE_OLDEST_S.set(self.queue.oldest_waiting_s())
-        return web.Response(body=generate_latest(), headers={"Content-Type": CONTENT_TYPE_LATEST})
+        body = generate_latest() + generate_latest(self.load)
+        return web.Response(body=body, headers={"Content-Type": CONTENT_TYPE_LATEST})

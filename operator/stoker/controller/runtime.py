@@ -25,6 +25,7 @@ from aiohttp import web
 from stoker.api import names
 from stoker.controller import handlers, metrics
 from stoker.controller.corrections import Corrections
+from stoker.controller.gateway_load import LoadMetrics, follow_replicas
 from stoker.controller.health import Health, WatchCheck
 from stoker.controller.model_files import ModelFilesReader
 from stoker.controller.queue import Key, WorkQueue
@@ -39,6 +40,7 @@ from stoker.kube.lease import Lease, LeaseTimes
 from stoker.kube.recorder import Recorder
 from stoker.kube.resources import INFERENCE_SERVICES
 from stoker.settings import Settings
+from stoker.signals.gateway import GatewayLoads
 from stoker.signals.instance import InstanceReports
 
 _DRAIN_S = 20.0
@@ -57,6 +59,7 @@ class Operator:
         clock = time.monotonic
         self._settings = settings
         self._client = client
+        self._session = session
         self._stop = asyncio.Event()
         self._stop_kopf = asyncio.Event()
         self._watching = asyncio.Event()
@@ -101,12 +104,14 @@ class Operator:
             lease = asyncio.create_task(self._lease.hold(), name="Lease")
             resync = asyncio.create_task(self._resync(), name="resync")
             watches = asyncio.create_task(self._watches(), name="watches")
+            readers = [self._read_load()] if self._settings.gateway_service else []
+            load = [asyncio.create_task(reader, name="the gateway's load") for reader in readers]
             try:
-                await self._first_end({lease, resync, watches, *workers})
+                await self._first_end({lease, resync, watches, *load, *workers})
                 await self._drain(workers, lease=lease)
             finally:
                 # Whatever the reason, nothing of ours goes on while kopf takes its time to stop.
-                await _cancel(lease, resync, *workers)
+                await _cancel(lease, resync, *load, *workers)
                 self._reports.close()
                 self._models.close()
                 self._stop_kopf.set()
@@ -204,6 +209,24 @@ class Operator:
         for namespace in self._settings.watch_namespaces or (None,):
             found += await self._client.list(INFERENCE_SERVICES, namespace=namespace, metadata_only=True)
         return found
+
+    async def _read_load(self) -> None:
+        """Read what the gateway's replicas say, while this one leads."""
+        settings = self._settings
+        await self._lease.held.wait()
+        loads = GatewayLoads(self._session, clock=time.monotonic)
+        self._health.load.register(LoadMetrics(loads))
+        first = settings.gateway_admin_port
+        try:
+            await follow_replicas(
+                loads,
+                self._client,
+                namespace=settings.namespace,
+                service=settings.gateway_service,
+                ports=range(first, first + settings.gateway_workers),
+            )
+        finally:
+            loads.close()
 
     async def _work(self) -> None:
         await self._lease.held.wait()

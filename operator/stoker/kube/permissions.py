@@ -46,6 +46,9 @@ IN_OWN_NAMESPACE: tuple[Rule, ...] = (
 )
 """In the operator's own namespace, where its Lease is, and what engines measured."""
 
+TO_READ_LOAD: tuple[Rule, ...] = (_rule(resources.ENDPOINT_SLICES, "list"),)
+"""In the same namespace, beside them, if there is a gateway: where its replicas are."""
+
 GATEWAY_IN_WATCHED_NAMESPACES: tuple[Rule, ...] = (
     _rule(resources.INFERENCE_SERVICES, "list", "watch"),
     _rule(resources.ENDPOINT_SLICES, "list", "watch"),
