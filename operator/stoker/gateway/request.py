@@ -5,12 +5,15 @@ bytes, with keys added at the end where something must change: of a key that is 
 JSON reader of the engines takes the last one (as this one does), so nothing needs to be written anew.
 
 Rejected: decoding and encoding the whole body (1 ms of standstill for all streams with a prompt of
-512 KB, and numbers change on the way).
+512 KB, and numbers change on the way); the standard library's decoder, which can't pass over a value:
+7, 109 and 950 us for bodies of 1, 64 and 512 KB, against 1, 29 and 267 us.
 """
 
 import json
 import re
 from typing import Any
+
+import msgspec
 
 from stoker.gateway.endpoints import Endpoint
 from stoker.gateway.errors import Code, Rejection
@@ -26,6 +29,20 @@ _FIELDS_WITHIN_BYTES = 64 * 1024
 """A form's fields are looked for in so much of its beginning and its end, around the file."""
 _BOUNDARY = re.compile(rb'boundary="?([0-9A-Za-z\'()+_,./:=? -]{1,70})"?')
 _CLOSING_BRACE = ord("}")
+
+
+class _Fields(msgspec.Struct):
+    """The keys that are decoded; anything may be in them."""
+
+    model: Any = None
+    stream: Any = None
+    stream_options: Any = None
+    max_completion_tokens: Any = None
+    max_tokens: Any = None
+    max_output_tokens: Any = None
+
+
+_decode = msgspec.json.Decoder(_Fields).decode
 
 
 class RequestBody:
@@ -92,20 +109,19 @@ def read_request(content: bytes, *, endpoint: Endpoint, content_type: bytes) -> 
     if endpoint.form:
         return _read_form(content, content_type=content_type)
     try:
-        fields = json.loads(content.decode())
-    except (ValueError, RecursionError) as error:
-        return Rejection(code=Code.INVALID_JSON, message=f"The request's body is not valid JSON: {error}.")
-    if not isinstance(fields, dict):
-        return Rejection(
-            code=Code.INVALID_REQUEST, message="The request's body is not a JSON object; send one."
-        )
-    model = fields.get("model")
+        fields = _decode(content)
+    except (msgspec.DecodeError, RecursionError):
+        read = _decode_leniently(content)
+        if isinstance(read, Rejection):
+            return read
+        fields = read
+    model = fields.model
     if not isinstance(model, str) or not model or not model.isprintable():
         return _wrong("model", "name the model to use, as a string")
-    stream = fields.get("stream")
+    stream = fields.stream
     if stream is not None and not isinstance(stream, bool):
         return _wrong("stream", "send true or false")
-    options = fields.get("stream_options")
+    options = fields.stream_options
     if options is not None and not isinstance(options, dict):
         return _wrong("stream_options", "send an object")
     body = RequestBody(content, model=model, stream=bool(stream))
@@ -113,12 +129,25 @@ def read_request(content: bytes, *, endpoint: Endpoint, content_type: bytes) -> 
     if options is not None:
         body._options = options
         body.asks_usage = options.get("include_usage") is True
-    most = fields.get("max_completion_tokens") or fields.get("max_tokens") or fields.get("max_output_tokens")
+    most = fields.max_completion_tokens or fields.max_tokens or fields.max_output_tokens
     # An image or a recording in the body has far fewer tokens than bytes; how many is not known.
     prompt_tokens = 0 if _EMBEDDED in content else len(content) // BYTES_PER_TOKEN
     body.tokens = prompt_tokens + (most if isinstance(most, int) and most > 0 else 0)
     body.prefix_key = _prefix_key(content, endpoint.prompt_key, model)
     return body
+
+
+def _decode_leniently(content: bytes) -> _Fields | Rejection:
+    """As the engines decode it, who take half characters and NaN; and what is wrong, if they would not."""
+    try:
+        fields = json.loads(content.decode())
+    except (ValueError, RecursionError) as error:
+        return Rejection(code=Code.INVALID_JSON, message=f"The request's body is not valid JSON: {error}.")
+    if not isinstance(fields, dict):
+        return Rejection(
+            code=Code.INVALID_REQUEST, message="The request's body is not a JSON object; send one."
+        )
+    return _Fields(**{key: fields[key] for key in _Fields.__struct_fields__ if key in fields})
 
 
 def _prefix_key(content: bytes, prompt_key: bytes, model: str) -> int | None:

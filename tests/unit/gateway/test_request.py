@@ -62,6 +62,20 @@ def test_otherwise_the_body_is_sent_as_it_came(fields, endpoint):
     assert sent(request) == body
 
 
+@pytest.mark.parametrize(
+    "content",
+    [
+        pytest.param(b'{"model":"m","messages":"\\ud800"}', id="half a character"),
+        pytest.param(b'{"model":"m","n":NaN}', id="a number that is none"),
+        pytest.param(b'{"model":"m","n":123456789012345678901234567890}', id="a number beyond 64 bits"),
+        pytest.param(b'{"model":"m","n":1e999}', id="a number beyond a double"),
+        pytest.param(b'{"model":"m","a":{"model":"x"}}', id="a model further inside"),
+    ],
+)
+def test_what_does_not_matter_here_is_left_to_the_engine(content):
+    assert sent(read(content)) == content
+
+
 def test_the_model_gets_the_name_that_the_engine_knows():
     request = read({"model": "demo/m", "stream": True})
     assert json.loads(sent(request))["model"] == "m"
