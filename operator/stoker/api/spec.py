@@ -92,7 +92,8 @@ class QueueSpec(ApiModel):
     """How many requests wait for an instance, and for how long."""
 
     max_requests: Annotated[int, Field(ge=0, le=100_000)] = Field(default=100, examples=[500])
-    """Most requests that wait at once, over all gateways; further ones are refused with 429."""
+    """Most requests that wait at once, over all gateways, and no more than the KV caches of the Ready
+    instances have tokens for; further ones are refused with 429."""
     max_wait_seconds: Annotated[int, Field(ge=1, le=3600)] = Field(default=30, examples=[120])
     """Seconds after which a request that still waits is refused with 503."""
 

@@ -40,6 +40,7 @@ class ServiceQueue:
         "_router",
         "_waiting",
         "_woken_s",
+        "context_length",
         "max_requests",
         "max_tokens",
         "max_wait_s",
@@ -58,6 +59,8 @@ class ServiceQueue:
         """Requests that may wait, this replica's share; 0 means that none does."""
         self.max_tokens: int | None = None
         """Tokens of all that wait, where requests say theirs; None if there is no bound."""
+        self.context_length: int | None = None
+        """Tokens that one request takes at most, whatever it asks for; None if not known."""
         self.max_wait_s = 0.0
         self.next_instance_at_s: float | None = None
         """When the next instance should be Ready, on the monotonic clock; None if not known."""
@@ -110,6 +113,8 @@ class ServiceQueue:
             if self.max_requests == 0 or not self._expects_within(now_s, self.max_wait_s):
                 waiter.refuse(self._rejection(Code.NO_INSTANCE, now_s))
                 return
+        if self.context_length is not None:
+            waiter.tokens = min(waiter.tokens, self.context_length)
         if not self._make_place(waiter, now_s):
             waiter.refuse(self._rejection(Code.QUEUE_FULL, now_s))
             return
@@ -271,4 +276,6 @@ class ServiceQueue:
             return "This gateway replica is shutting down; send the request again."
         if self.max_requests == 0:
             return f"All instances of {self.name} are busy, and its queue may hold no requests."
-        return f"The queue of {self.name} is full: {len(self._waiting)} requests wait."
+        queued = len(self._waiting)
+        tokens = "" if queued >= self.max_requests else f" for {self._waiting.tokens} tokens"
+        return f"The queue of {self.name} is full: {queued} requests{tokens} wait."

@@ -54,8 +54,10 @@ def service_state(
     metadata, spec, status = service["metadata"], service["spec"], service.get("status", {})
     model, queue = spec["model"], spec.get("queue", {})
     instances = tuple(_instances(status, slices, ready_since_s=ready_since_s))
+    capacity = status.get("capacity", {})
     desired = status.get("scaling", {}).get("desired")
-    starting = _is_starting(status, desired=desired, ready=sum(not i.leaving for i in instances))
+    ready = sum(not i.leaving for i in instances)
+    starting = _is_starting(status, desired=desired, ready=ready)
     return ServiceState(
         namespace=metadata["namespace"],
         name=metadata["name"],
@@ -65,9 +67,11 @@ def service_state(
         model_version=status.get("modelVersion", ""),
         max_requests=queue.get("maxRequests", DEFAULT_MAX_REQUESTS),
         max_wait_s=float(queue.get("maxWaitSeconds", DEFAULT_MAX_WAIT_S)),
+        max_tokens=_one_turn(capacity.get("kvCacheTokens", 0), ready=ready),
+        context_length=capacity.get("contextLength"),
         first_byte_timeout_s=first_byte_timeout_s,
         weights={target["revision"]: target["weight"] for target in status.get("traffic", ())},
-        capacity=status.get("capacity", {}).get("requestsPerInstance") or None,
+        capacity=capacity.get("requestsPerInstance") or None,
         instances=instances,
         starting=starting,
         next_instance_at_s=_next_instance_at_s(status, now=now, now_s=now_s) if starting else None,
@@ -141,6 +145,17 @@ def _is_starting(status: JsonObject, *, desired: int | None, ready: int) -> bool
 
 def _is_stalled(status: JsonObject) -> bool:
     return any(c["type"] == "Stalled" and c["status"] == "True" for c in status.get("conditions", ()))
+
+
+def _one_turn(kv_cache_tokens: int, *, ready: int) -> int | None:
+    """Tokens that may wait: as many as the instances hold at once; None if that is not known.
+
+    So whoever comes last waits for about one turn of all slots. While no instance is Ready, requests
+    wait for the first one.
+
+    Example: 470,016 tokens of KV cache, 3 Ready -> 1,410,048; none Ready -> 470,016.
+    """
+    return kv_cache_tokens * max(1, ready) or None
 
 
 def _next_instance_at_s(status: JsonObject, *, now: datetime, now_s: float) -> float | None:

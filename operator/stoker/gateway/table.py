@@ -71,6 +71,8 @@ class ServiceState:
     max_wait_s: float = 30.0
     max_tokens: int | None = None
     """Tokens that may wait, of all gateway replicas together; None if there is no bound."""
+    context_length: int | None = None
+    """Tokens that one request takes at most; None if not known."""
     first_byte_timeout_s: float = 600.0
     weights: Mapping[str, int] = field(default_factory=dict)
     """Traffic weight by revision; empty if nothing is said."""
@@ -237,6 +239,7 @@ def _take_over(service: Service, state: ServiceState, *, replicas: int) -> None:
     queue.max_requests = _queue_share(state.max_requests, replicas)
     queue.max_wait_s = state.max_wait_s
     queue.max_tokens = None if state.max_tokens is None else _queue_share(state.max_tokens, replicas)
+    queue.context_length = state.context_length
     queue.starting = state.starting
     queue.next_instance_at_s = state.next_instance_at_s
     queue.zero = state.zero

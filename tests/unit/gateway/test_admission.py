@@ -1,40 +1,8 @@
 import pytest
-from tests.unit.gateway.waiters import Waiter, an_instance
+from tests.unit.gateway.waiters import Queue, Waiter, an_instance
 
-from stoker.gateway.admission import ServiceQueue
 from stoker.gateway.errors import Code, Rejection
 from stoker.gateway.instances import Evidence
-from stoker.gateway.routing import Router
-
-
-class Queue(ServiceQueue):
-    """A queue with its instances and what woke it, for tests."""
-
-    def __init__(self, *instances, max_requests=10, max_wait_s=30.0, **facts):
-        self.router = Router(draw=lambda: 0.0)
-        self.woken = 0
-        super().__init__(name="demo/chat", router=self.router, draw=lambda: 0.0, on_wake=self.wake)
-        self.max_requests = max_requests
-        self.max_wait_s = max_wait_s
-        for name, value in facts.items():
-            setattr(self, name, value)
-        self.router.set(instances, {})
-
-    def wake(self):
-        self.woken += 1
-
-    def set(self, *instances, now_s=0.0):
-        self.router.set(instances, {})
-        self.pump(now_s)
-
-    def offered(self, name="", now_s=0.0, **fields):
-        waiter = Waiter(name, **fields)
-        self.offer(waiter, now_s)
-        return waiter
-
-    def release(self, waiter, now_s=0.0):
-        waiter.release(now_s=now_s)
-        self.finished(now_s)
 
 
 def started(waiters):
@@ -336,6 +304,14 @@ def test_the_bound_counts_tokens_where_requests_say_them(one, tokens, waits):
     assert queue.queued_tokens == sum(n for n, w in zip(tokens, waits, strict=True) if w)
 
 
+def test_no_request_counts_more_tokens_than_its_context_can_hold(one):
+    queue = Queue(one, max_tokens=1000, context_length=400)
+    queue.offered()
+    waiters = [queue.offered(tokens=10**9) for _ in range(3)]
+    assert [w.waits for w in waiters] == [True, True, False]
+    assert queue.queued_tokens == 800
+
+
 def test_a_draining_gateway_takes_nothing_new_and_serves_those_that_wait(one):
     queue = Queue(one)
     first, waiting = queue.offered(), queue.offered()
@@ -407,13 +383,14 @@ def test_how_long_the_first_waits(one):
     [
         pytest.param({"max_requests": 0}, "queue_full", "may hold no requests", id="a queue for none"),
         pytest.param({"max_requests": 1}, "queue_full", "1 requests wait", id="a full one"),
+        pytest.param({"max_tokens": 9}, "queue_full", "1 requests for 7 tokens wait", id="full of tokens"),
     ],
 )
 def test_a_message_names_the_service_and_the_number(one, facts, code, part):
     queue = Queue(one, **facts)
     for _ in range(2):
-        queue.offered()
-    refused = queue.offered()
+        queue.offered(tokens=7)
+    refused = queue.offered(tokens=7)
     assert refused.code == code
     assert "demo/chat" in refused.outcomes[0].message
     assert part in refused.outcomes[0].message

@@ -78,6 +78,27 @@ def test_traffic_and_capacity_are_as_the_status_says():
 
 
 @pytest.mark.parametrize(
+    ("capacity", "endpoints", "max_tokens"),
+    [
+        pytest.param({"kvCacheTokens": 470_016}, 3, 1_410_048, id="as many as all hold at once"),
+        pytest.param({"kvCacheTokens": 470_016}, 0, 470_016, id="as many as the first will hold"),
+        pytest.param({}, 3, None, id="not known: no bound"),
+        pytest.param({"kvCacheTokens": 0}, 3, None, id="nothing fits by the estimate: no bound"),
+    ],
+)
+def test_no_more_tokens_wait_than_the_instances_that_are_ready_hold(capacity, endpoints, max_tokens):
+    ready = [endpoint(f"p{i}", f"10.0.0.{i}") for i in range(endpoints)]
+    leaving = endpoint("gone", "10.0.1.1", ready=False)
+    state = state_of(service(status={"capacity": capacity}), endpoint_slice(*ready, leaving))
+    assert state.max_tokens == max_tokens
+
+
+def test_a_request_takes_no_more_tokens_than_the_context_length():
+    assert state_of(service(status={"capacity": {"contextLength": 4096}})).context_length == 4096
+    assert state_of(service()).context_length is None
+
+
+@pytest.mark.parametrize(
     ("slices", "expected"),
     [
         pytest.param([endpoint_slice(endpoint("a"))], {("a", "10.0.0.1", False)}, id="a Ready pod serves"),

@@ -251,10 +251,13 @@ def test_what_has_not_changed_costs_next_to_nothing(table):
     ],
 )
 def test_each_gateway_replica_takes_its_share(table, max_requests, capacity, replicas, queue, limit):
-    state = service("chat", pod(), max_requests=max_requests, capacity=capacity, max_tokens=1000)
+    state = service(
+        "chat", pod(), max_requests=max_requests, capacity=capacity, max_tokens=1000, context_length=400
+    )
     (instance,) = update(table, state, replicas=replicas).new
     found = table.find("chat").service.queue
     assert (found.max_requests, instance.limit, found.max_tokens) == (queue, limit, 1000 // replicas)
+    assert found.context_length == 400
 
 
 def test_shares_follow_the_number_of_gateways_at_once(table):
