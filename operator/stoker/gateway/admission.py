@@ -1,7 +1,8 @@
 """Does this request start now, wait, or go away?
 
-One bounded queue for each service, in length and in time; `waiting.py` says in which order. A
-request that an instance failed before its first byte goes to the front and keeps its deadline.
+One bounded queue for each service, in length and in time; `waiting.py` says in which order, and
+`shedding.py` who would wait in vain. A request that an instance failed before its first byte goes to
+the front and keeps its deadline.
 
 Fairness holds at the bound too: when the queue is full, the newest request of the lowest priority,
 there of the workload with the most waiting, makes place for one of a higher priority or of a
@@ -19,6 +20,7 @@ from collections.abc import Callable
 from stoker.gateway.errors import Code, Rejection
 from stoker.gateway.retry_after import DrainRate, QueueState, retry_after_s, until_instance_s
 from stoker.gateway.routing import Router
+from stoker.gateway.shedding import Pace, Shedding
 from stoker.gateway.waiting import Waiter, Waiting
 
 _LOOK_AGAIN_S = 0.1
@@ -35,9 +37,11 @@ class ServiceQueue:
         "_draining",
         "_draw",
         "_on_wake",
+        "_pace",
         "_pumping",
         "_rate",
         "_router",
+        "_shedding",
         "_waiting",
         "_woken_s",
         "context_length",
@@ -74,6 +78,8 @@ class ServiceQueue:
         self._woken_s = float("-inf")
         self._waiting = Waiting()
         self._rate = DrainRate()
+        self._pace = Pace(router.slots)
+        self._shedding = Shedding()
         self._draining = False
         self._pumping = False
         self._again = False
@@ -113,6 +119,9 @@ class ServiceQueue:
             if self.max_requests == 0 or not self._expects_within(now_s, self.max_wait_s):
                 waiter.refuse(self._rejection(Code.NO_INSTANCE, now_s))
                 return
+        if self._would_wait_in_vain(waiter, now_s):
+            waiter.refuse(self._rejection(Code.QUEUE_TOO_SLOW, now_s))
+            return
         if self.context_length is not None:
             waiter.tokens = min(waiter.tokens, self.context_length)
         if not self._make_place(waiter, now_s):
@@ -148,7 +157,10 @@ class ServiceQueue:
         """A request left its instance, after `release`: the slot is for the next."""
         self._rate.finished(now_s)
         if self._waiting:
+            self._pace.left(now_s)
             self.pump(now_s)
+        else:
+            self._pace.forget()
 
     def pump(self, now_s: float) -> None:
         """Start all that fit; to be called when instances, weights or bounds have changed."""
@@ -209,6 +221,19 @@ class ServiceQueue:
         self._waiting.take(waiter)
         waiter.start(instance)
         return True
+
+    def _would_wait_in_vain(self, waiter: Waiter, now_s: float) -> bool:
+        """Whether it cannot start in time, by all that is known; not while an instance is to come."""
+        each_s = self._pace.each_s(now_s)
+        if each_s is None or self._expects_within(now_s, self.max_wait_s) or self._router.has_room(now_s):
+            return False
+        return self._shedding.refuses(
+            ahead=self._waiting.ahead_of(waiter),
+            past_half=self._waiting.past_half(waiter.priority, now_s),
+            queued=len(self._waiting),
+            each_s=each_s,
+            max_wait_s=self.max_wait_s,
+        )
 
     def _make_place(self, waiter: Waiter, now_s: float) -> bool:
         """Whether the waiter may wait, if need be in the place of another that is refused for it."""
@@ -274,6 +299,11 @@ class ServiceQueue:
             return f"No instance of {self.name} became free within {self.max_wait_s:g} s."
         if code is Code.DRAINING:
             return "This gateway replica is shutting down; send the request again."
+        if code is Code.QUEUE_TOO_SLOW:
+            return (
+                f"More requests wait for {self.name} before this one than can start within "
+                f"{self.max_wait_s:g} s; send it again later."
+            )
         if self.max_requests == 0:
             return f"All instances of {self.name} are busy, and its queue may hold no requests."
         queued = len(self._waiting)

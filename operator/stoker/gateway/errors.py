@@ -23,6 +23,7 @@ class Code(StrEnum):
     """Why a request was not served, in one word."""
 
     QUEUE_FULL = "queue_full"
+    QUEUE_TOO_SLOW = "queue_too_slow"
     RATE_LIMITED = "rate_limited"
     NO_INSTANCE = "no_instance"
     QUEUE_TIMEOUT = "queue_timeout"
@@ -46,6 +47,7 @@ class Code(StrEnum):
 
 _ANSWERS: dict[Code, tuple[int, str]] = {
     Code.QUEUE_FULL: (429, _RATE_LIMIT),
+    Code.QUEUE_TOO_SLOW: (429, _RATE_LIMIT),
     Code.RATE_LIMITED: (429, _RATE_LIMIT),
     Code.NO_INSTANCE: (503, _SERVER),
     Code.QUEUE_TIMEOUT: (503, _SERVER),

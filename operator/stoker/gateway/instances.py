@@ -179,9 +179,13 @@ class Instance:
             not self._ejected_until_s or (now_s >= self._ejected_until_s and not self._probing)
         )
 
+    def slots(self, now_s: float) -> int:
+        """Requests that fit at once, taken slots included: its limit, which grows while it is new."""
+        return self.limit if now_s >= self._ramp_until_s else self._ramped(now_s)
+
     def has_room(self, now_s: float) -> bool:
-        """Whether one more request fits under its limit, which grows while it is new."""
-        return self.in_flight < (self.limit if now_s >= self._ramp_until_s else self._ramped(now_s))
+        """Whether one more request fits."""
+        return self.in_flight < self.slots(now_s)
 
     def is_open(self, now_s: float) -> bool:
         """Whether it may get one more request now: usable, and with room for it."""

@@ -32,6 +32,7 @@ class Outcome(StrEnum):
 
 _OF_CODES = {
     Code.QUEUE_FULL: Outcome.SHED,
+    Code.QUEUE_TOO_SLOW: Outcome.SHED,
     Code.RATE_LIMITED: Outcome.SHED,
     Code.NO_INSTANCE: Outcome.SHED,
     Code.QUEUE_TIMEOUT: Outcome.SHED,

@@ -137,6 +137,14 @@ class Router:
         """Whether there is an instance, full or not, that has not failed this request yet."""
         return any(i not in excluded for r in self._revisions for i in r.instances)
 
+    def slots(self, now_s: float) -> int:
+        """Requests that those which get requests take at once, ejected ones aside."""
+        return sum(i.slots(now_s) for r in self._revisions for i in r.instances if i.usable(now_s))
+
+    def has_room(self, now_s: float) -> bool:
+        """Whether one of those which get requests, ejected ones aside, takes one more now."""
+        return any(i.is_open(now_s) for r in self._revisions for i in r.instances)
+
     def settled(self, now_s: float) -> bool:
         """Whether time alone makes no room on any instance."""
         return all(i.settled(now_s) for i in self.instances)

@@ -9,7 +9,7 @@ tokens (the tokens of an answer are not known, and slots are what is short).
 """
 
 import heapq
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Iterator
 from typing import Protocol
 
@@ -18,7 +18,7 @@ from stoker.gateway.instances import Instance
 from stoker.gateway.routing import Request
 
 _LEAST_STALE = 64
-"""Deadlines of requests that left, beyond those that wait, before they are cleared away."""
+"""Places of requests that left, beyond those that wait, before they are cleared away."""
 
 
 class Waiter(Request, Protocol):
@@ -32,7 +32,8 @@ class Waiter(Request, Protocol):
     """The higher starts first."""
     workload: str
     tokens: int
-    """Tokens that it will take at most, prompt and answer; 0 if not known."""
+    """Tokens that it will take at most, prompt and answer; 0 if not known. The queue lowers it to the
+    context length."""
     deadline_s: float
     """When its wait is over, on the monotonic clock; set by the queue."""
 
@@ -46,7 +47,7 @@ class Waiter(Request, Protocol):
 class _Place:
     """Where a waiter waits."""
 
-    __slots__ = ("deadline_s", "lane", "since_s", "tokens", "waiter")
+    __slots__ = ("deadline_s", "lane", "past_half", "since_s", "tokens", "waiter")
 
     def __init__(self, waiter: Waiter, lane: "_Lane", now_s: float) -> None:
         self.waiter: Waiter | None = waiter
@@ -55,6 +56,8 @@ class _Place:
         self.deadline_s = waiter.deadline_s
         self.tokens = waiter.tokens
         self.since_s = now_s
+        self.past_half = False
+        """Whether more than half of its wait is over; as far as `Level.past_half` counts it."""
 
     def __lt__(self, other: "_Place") -> bool:
         return self.deadline_s < other.deadline_s
@@ -72,10 +75,16 @@ class _Lane(OrderedDict[Waiter, None]):
 class Level:
     """The waiters of one priority."""
 
-    __slots__ = ("lanes", "priority", "retries")
+    __slots__ = ("depths", "lanes", "past_half", "priority", "retries", "waiting")
 
     def __init__(self, priority: int) -> None:
         self.priority = priority
+        self.waiting = 0
+        """How many they are, retries among them."""
+        self.past_half = 0
+        """How many of them have waited for more than half of their time; retries always count."""
+        self.depths: list[int] = []
+        """How many workloads have more than 0, 1, 2 ... waiters, retries aside; none is 0."""
         self.retries = _Lane(self, "")
         """Those that an instance failed."""
         self.lanes: OrderedDict[str, _Lane] = OrderedDict()
@@ -91,7 +100,7 @@ class Level:
 class Waiting:
     """All that wait for instances of one service."""
 
-    __slots__ = ("_deadlines", "_levels", "_places", "tokens")
+    __slots__ = ("_deadlines", "_levels", "_places", "_young", "tokens")
 
     def __init__(self) -> None:
         self.tokens = 0
@@ -101,6 +110,8 @@ class Waiting:
         """The highest priority first, none empty."""
         self._deadlines: list[_Place] = []
         """A heap; holds places of those that wait no more, until they are cleared away."""
+        self._young: deque[_Place] = deque()
+        """Those not past half of their wait, the first to come first; and places as in `_deadlines`."""
 
     def __len__(self) -> int:
         return len(self._places)
@@ -119,17 +130,52 @@ class Waiting:
         """Since when the first of them waits; None if none waits."""
         return min((place.since_s for place in self._places.values()), default=None)
 
+    def ahead_of(self, newcomer: Waiter) -> int:
+        """How many will start before it, at least, if it comes now and nobody after it.
+
+        All of a higher priority and the retries of its own; then, of each workload, as many as the
+        newcomer's own has waiting, or one if that has none. A workload whose turn is sooner may have
+        one more turn. Costs a look at each priority and a sum over the turns.
+
+        Example: 2 of its own workload wait, and 1, 5 and 9 of three others -> 2 + 1 + 2 + 2 = 7.
+        """
+        ahead = 0
+        for level in self._levels:
+            if level.priority > newcomer.priority:
+                ahead += level.waiting
+            elif level.priority == newcomer.priority:
+                turns = max(1, len(level.lanes.get(newcomer.workload, ())))
+                ahead += len(level.retries) + sum(level.depths[:turns])
+        return ahead
+
+    def past_half(self, priority: int, now_s: float) -> int:
+        """How many of this priority or a higher one have waited for more than half of their time."""
+        while self._young:
+            place = self._young[0]
+            if place.waiter is not None:
+                if (place.since_s + place.deadline_s) / 2 > now_s:
+                    break
+                place.past_half = True
+                place.lane.level.past_half += 1
+            self._young.popleft()
+        return sum(level.past_half for level in self._levels if level.priority >= priority)
+
     def add(self, waiter: Waiter, now_s: float) -> None:
         """It comes last in its workload."""
         level = self._level(waiter.priority)
         lane = level.lanes.get(waiter.workload)
         if lane is None:
             lane = level.lanes[waiter.workload] = _Lane(level, waiter.workload)
-        self._enter(waiter, lane, now_s)
+        if len(lane) == len(level.depths):
+            level.depths.append(0)
+        level.depths[len(lane)] += 1
+        self._young.append(self._enter(waiter, lane, now_s))
 
     def add_retry(self, waiter: Waiter, now_s: float) -> None:
         """It comes before all others of its priority that an instance has not failed."""
-        self._enter(waiter, self._level(waiter.priority).retries, now_s)
+        level = self._level(waiter.priority)
+        self._enter(waiter, level.retries, now_s).past_half = True
+        level.past_half += 1
 
     def take(self, waiter: Waiter) -> None:
         """It starts: its workload's turn is over, whether more of it wait or not."""
@@ -146,13 +192,21 @@ class Waiting:
         lane = place.lane
         level = lane.level
         del lane[waiter]
-        if not lane and lane is not level.retries:
-            del level.lanes[lane.workload]
+        level.waiting -= 1
+        level.past_half -= place.past_half
+        if lane is not level.retries:
+            level.depths[len(lane)] -= 1
+            if not level.depths[-1]:
+                level.depths.pop()
+            if not lane:
+                del level.lanes[lane.workload]
         if not level.lanes and not level.retries:
             self._levels.remove(level)
         if len(self._deadlines) > 2 * len(self._places) + _LEAST_STALE:
             self._deadlines = list(self._places.values())
             heapq.heapify(self._deadlines)
+        if len(self._young) > 2 * len(self._places) + _LEAST_STALE:
+            self._young = deque(place for place in self._young if place.waiter is not None)
 
     def next_deadline_s(self) -> float | None:
         """When the next wait is over; None if none waits."""
@@ -195,9 +249,11 @@ class Waiting:
         self._levels.insert(at, Level(priority))
         return self._levels[at]
 
-    def _enter(self, waiter: Waiter, lane: _Lane, now_s: float) -> None:
+    def _enter(self, waiter: Waiter, lane: _Lane, now_s: float) -> _Place:
         place = _Place(waiter, lane, now_s)
         lane[waiter] = None
         self._places[waiter] = place
         self.tokens += place.tokens
+        lane.level.waiting += 1
         heapq.heappush(self._deadlines, place)
+        return place

@@ -402,3 +402,12 @@ def test_waiters_that_come_and_leave_leave_nothing_behind(one):
     for _ in range(10_000):
         queue.leave(queue.offered())
     assert len(queue._waiting._deadlines) < 100
+
+
+def test_nor_do_they_behind_one_that_waits_on(one):
+    queue = Queue(one)
+    queue.offered()
+    queue.offered()
+    for _ in range(10_000):
+        queue.leave(queue.offered())
+    assert len(queue._waiting._young) < 100

@@ -9,6 +9,7 @@ from stoker.gateway.errors import Code, Rejection
     ("code", "status", "error_type"),
     [
         pytest.param(Code.QUEUE_FULL, 429, "rate_limit_error", id="a full queue asks to slow down"),
+        pytest.param(Code.QUEUE_TOO_SLOW, 429, "rate_limit_error", id="and one that is too slow"),
         pytest.param(Code.RATE_LIMITED, 429, "rate_limit_error", id="so does a limit of the key"),
         pytest.param(Code.NO_INSTANCE, 503, "server_error", id="no instance is our fault"),
         pytest.param(Code.QUEUE_TIMEOUT, 503, "server_error", id="so is a wait that was too long"),

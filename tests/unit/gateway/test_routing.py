@@ -340,3 +340,22 @@ def test_it_is_settled_when_all_its_instances_are():
     old, new = an_instance("old"), an_instance("new", ready_since_s=0)
     router = a_router(old, new)
     assert [router.settled(4), router.settled(5)] == [False, True]
+
+
+def test_slots_are_those_of_usable_instances_that_get_requests():
+    full, ejected, new = an_instance("a", limit=4), an_instance("b", limit=8), an_instance("c", limit=8)
+    other = an_instance("d", limit=100, revision="r2")
+    new.begin(10.0)
+    ejected.release(ejected.acquire(10.0), Evidence.SILENT, 10.0)
+    router = a_router(full, ejected, new, other, weights={"r1": 100})
+    # A new one begins with a quarter of its limit.
+    assert router.slots(10.0) == 4 + 2
+    assert router.slots(20.0) == 4 + 8 + 8
+
+
+def test_there_is_room_where_an_instance_that_gets_requests_takes_one_more():
+    one, other = an_instance("a", limit=1), an_instance("b", limit=1, revision="r2")
+    router = a_router(one, other, weights={"r1": 100})
+    assert router.has_room(0.0)
+    one.acquire(0.0)
+    assert not router.has_room(0.0)

@@ -113,6 +113,76 @@ def test_waits_are_over_in_the_order_of_their_deadlines(entries, now_s):
     assert waiting.next_deadline_s() == min((d for d in left if d > now_s), default=None)
 
 
+@given(WAITERS, st.integers(-1, 1), st.sampled_from("abcd"), st.integers(0, 2))
+def test_how_many_are_ahead_is_true_but_for_one_turn_of_the_other_workloads(
+    waiters, priority, workload, taken
+):
+    waiting = waiting_of(*waiters)
+    for _ in range(min(taken, len(waiters))):
+        waiting.take(waiting.levels()[0].first())
+    newcomer = a_waiter(priority=priority, workload=workload)
+    ahead = waiting.ahead_of(newcomer)
+    others = [w for w in waiting if w.priority == priority and w.workload != workload]
+    waiting.add(newcomer, 0.0)
+    exact = taken_in_order(waiting).index(newcomer)
+    assert ahead <= exact <= ahead + len({w.workload for w in others})
+
+
+def test_the_worked_example_of_who_is_ahead():
+    names = "mm" + "a" + "b" * 5 + "c" * 9
+    waiting = waiting_of(*(a_waiter(workload=name) for name in names))
+    assert waiting.ahead_of(a_waiter(workload="m")) == 7
+
+
+def test_a_workload_that_waits_for_the_first_time_is_behind_one_of_each_other():
+    waiting = waiting_of(*(a_waiter(workload=name) for name in "abbb"))
+    assert waiting.ahead_of(a_waiter(workload="m")) == 2
+
+
+def test_retries_are_ahead_of_their_priority_and_lower_ones():
+    waiting = waiting_of(a_waiter(priority=1))
+    waiting.add_retry(a_waiter(), 0.0)
+    assert [waiting.ahead_of(a_waiter(priority=p)) for p in (-1, 0, 1, 2)] == [2, 2, 1, 0]
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 30), st.integers(0, 1), st.booleans()), max_size=30),
+    st.integers(30, 70),
+)
+def test_past_half_are_those_that_have_waited_for_more_than_half_of_their_time(entries, now_s):
+    waiting = Waiting()
+    left = []
+    for since_s, priority, stays in sorted(entries):
+        waiter = a_waiter(priority=priority, deadline_s=since_s + 40.0)
+        waiting.add(waiter, float(since_s))
+        # Whether a look is taken in between changes nothing.
+        waiting.past_half(0, float(since_s))
+        if stays:
+            left.append((since_s, priority))
+        else:
+            waiting.remove(waiter)
+    for least in (0, 1, 2):
+        expected = sum(since_s + 20 <= now_s and priority >= least for since_s, priority in left)
+        assert waiting.past_half(least, float(now_s)) == expected
+
+
+def test_one_that_was_past_half_and_left_counts_no_more():
+    waiters = [a_waiter(deadline_s=30.0) for _ in range(3)]
+    waiting = waiting_of(*waiters)
+    assert waiting.past_half(0, 15.0) == 3
+    waiting.take(waiters[0])
+    assert waiting.past_half(0, 15.0) == 2
+
+
+def test_a_retry_counts_as_past_half_at_once():
+    waiting = waiting_of(a_waiter())
+    retry = a_waiter()
+    waiting.add_retry(retry, 0.0)
+    assert waiting.past_half(0, 0.0) == 1
+    waiting.take(retry)
+    assert waiting.past_half(0, 0.0) == 0
+
+
 def test_tokens_are_those_of_all_that_wait():
     waiters = [a_waiter(tokens=n) for n in (5, 7)]
     waiting = waiting_of(*waiters)
