@@ -22,6 +22,7 @@ from stoker.gateway.table import RoutingTable, Service
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 _SLICE_CHARACTERS = 16 * 1024
+_PIECE_LINES = 100
 
 _Values: TypeAlias = Iterable[tuple[tuple[str, ...], float]]
 """Values of the labels after `namespace` and `service`, and the number."""
@@ -55,7 +56,7 @@ def _texts(
     for family, of_service in _COUNTERS:
         yield family.head()
         for account in accounting.services():
-            yield _lines(family, account, of_service(account))
+            yield from _lines(family, account, of_service(account))
     for family, of_revision in _OF_REVISIONS:
         yield family.head()
         for account in accounting.services():
@@ -65,17 +66,21 @@ def _texts(
     for family, of_now in _NOW:
         yield family.head()
         for service in list(table.services.values()):
-            yield _lines(family, service, of_now(service, now_s))
+            yield from _lines(family, service, of_now(service, now_s))
     for family, value in own.items():
         yield f"{family.head()}{family.name} {value}\n"
 
 
-def _lines(family: Family, service: ServiceAccount | Service, values: _Values) -> str:
+def _lines(family: Family, service: ServiceAccount | Service, values: _Values) -> Iterator[str]:
     start = f"{family.name}{{{_labels(family.labels, (service.namespace, service.name))}"
     names = family.labels[2:]
-    return "".join(
-        [f"{start},{_labels(names, own)}}} {n}\n" if own else f"{start}}} {n}\n" for own, n in values]
-    )
+    # As they are at one moment: between two pieces there may come new ones.
+    rows = list(values)
+    for at in range(0, len(rows), _PIECE_LINES):
+        piece = rows[at : at + _PIECE_LINES]
+        yield "".join(
+            [f"{start},{_labels(names, own)}}} {n}\n" if own else f"{start}}} {n}\n" for own, n in piece]
+        )
 
 
 def _histogram(family: Family, labels: str, histogram: Histogram) -> str:

@@ -1,3 +1,4 @@
+import asyncio
 import itertools
 import re
 import time
@@ -212,14 +213,25 @@ def _row(family):
     return f"| {' | '.join(cells)} |"
 
 
-async def test_a_scrape_lets_the_loop_go_on_between_slices(accounting, table):
+async def test_g15_a_scrape_lets_the_loop_go_on_between_slices(accounting, table):
     for service, workload in itertools.product(range(50), range(20)):
         accounting.add(record(service=f"s{service}", workload=f"w{workload}"))
-    made = []
+    for workload, outcome in itertools.product(range(MOST_WORKLOADS), Outcome):
+        accounting.add(record(workload=f"w{workload}", outcome=outcome))
+    sizes = []
+    turns = 0
+    turns_at_slices = []
+
+    async def go_round():
+        nonlocal turns
+        while True:
+            await asyncio.sleep(0)
+            turns += 1
 
     def slices():
         for piece in exposition(accounting, table, now_s=0.0, own=OWN):
-            made.append(len(piece))
+            sizes.append(len(piece))
+            turns_at_slices.append(turns)
             yield piece
 
     async def answer(request):
@@ -229,6 +241,7 @@ async def test_a_scrape_lets_the_loop_go_on_between_slices(accounting, table):
     application.router.add_get("/metrics", answer)
     runner = web.AppRunner(application)
     await runner.setup()
+    others = asyncio.create_task(go_round())
     try:
         site = web.TCPSite(runner, "127.0.0.1", 0)
         await site.start()
@@ -237,11 +250,29 @@ async def test_a_scrape_lets_the_loop_go_on_between_slices(accounting, table):
             body = await response.text()
             assert response.headers["Content-Type"] == CONTENT_TYPE
     finally:
+        others.cancel()
         await runner.cleanup()
-    assert len(made) > 20
-    assert max(made) < 32 * 1024
-    assert sum(made) == len(body.encode())
-    assert body.endswith("\n")
+    assert len(sizes) > 20
+    assert max(sizes) < 40 * 1024
+    assert sum(sizes) == len(body.encode())
+    assert len(set(turns_at_slices)) == len(turns_at_slices)
+
+
+def test_what_comes_while_a_scrape_is_under_way_does_no_harm(accounting, table):
+    serve(table, pod("a"))
+    for workload in range(150):
+        accounting.add(record(workload=f"w{workload}"))
+    for n, _ in enumerate(exposition(accounting, table, now_s=0.0, own=OWN)):
+        for more in range(20):
+            name = f"{n}-{more}"
+            accounting.add(
+                record(service=name, workload=name, instance=name, revision=name, code=Code.QUEUE_FULL)
+            )
+            accounting.add(record(workload=name, instance=name, revision=name))
+        serve(table, pod(f"b{n}"), name=f"service-{n}")
+        if n == 50:
+            break
+    assert samples(accounting, table)
 
 
 def test_a_request_costs_little_more_than_its_additions(accounting):
