@@ -55,15 +55,22 @@ class TimerWheel:
         if held:
             if held <= slot:
                 return  # When that slot is due, it moves on to its new one.
-            self._slots[held].discard(timed)
+            self._take_out(timed)
         self._put(timed, slot)
 
     def forget(self, timed: Timed) -> None:
         """It is gone: keep no reference to it."""
         timed.deadline_s = NEVER_S
         if timed._slot in self._slots:  # It is not while that slot is being looked at.
-            self._slots[timed._slot].discard(timed)
+            self._take_out(timed)
         timed._slot = 0
+
+    def _take_out(self, timed: Timed) -> None:
+        held = self._slots[timed._slot]
+        held.discard(timed)
+        if not held:
+            # With a bound of an hour, 14,400 slots would stay that each had something for a moment.
+            del self._slots[timed._slot]
 
     def _put(self, timed: Timed, slot: int) -> None:
         timed._slot = slot

@@ -96,3 +96,16 @@ def test_one_that_ends_another_in_the_same_slot():
     clock.pass_by(3)
     assert len(first.over_s) <= 1
     assert len(second.over_s) <= 1
+
+
+def test_slots_of_bounds_that_are_over_early_take_no_memory():
+    clock = Clock()
+    bounds = [Bound() for _ in range(10)]
+    for _ in range(1000):
+        for bound in bounds:
+            clock.wheel.watch(bound, clock.now_s + 3600)
+            clock.wheel.watch(bound, clock.now_s + 4)
+        clock.pass_by(0.25)
+    for bound in bounds:
+        clock.wheel.forget(bound)
+    assert clock.wheel._slots == {}
