@@ -113,7 +113,7 @@ class ClientConnection(asyncio.Protocol, Timed):
     def pause_writing(self) -> None:
         """The client does not take its answer as fast as it comes."""
         self._paused_writing = True
-        self._data_path.wheel.watch(self, self._data_path.clock() + self._data_path.limits.stall_s)
+        self._expect_within(self._data_path.limits.stall_s)
         if self._exchange is not None:
             self._exchange.pause()
 
@@ -302,7 +302,9 @@ class ClientConnection(asyncio.Protocol, Timed):
             self._transport.write_eof()
         else:
             self._transport.close()
-        self._expect_within(_LINGER_S)
+        # A client that reads slowly has as much time for the last of its answer as for the rest of it.
+        unsent = self._transport.get_write_buffer_size()
+        self._expect_within(self._data_path.limits.stall_s if unsent else _LINGER_S)
 
     def _expect_within(self, seconds: float) -> None:
         self._data_path.wheel.watch(self, self._data_path.clock() + seconds)

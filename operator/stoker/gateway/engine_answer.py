@@ -147,6 +147,11 @@ class EngineAnswer:
         )
 
     @property
+    def done(self) -> bool:
+        """Whether the client has got all of a stream; at most the end of its framing is missing."""
+        return self.stream is not None and self.stream.done
+
+    @property
     def takes_event(self) -> bool:
         """Whether an event can be added now."""
         return self.stream is not None and not self.stream.mid_event

@@ -212,9 +212,9 @@ class EngineConnection(asyncio.Protocol, Timed):
     # What the parser tells it.
 
     def on_message_begin(self) -> None:
-        """A head begins; behind a complete answer it is one to nothing."""
+        """A head begins; behind a complete answer it is one to nothing, and nobody may get its body."""
         if self._complete:
-            self._reusable = False
+            raise ValueError("an answer to nothing")
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """A header of the answer, or a trailer."""

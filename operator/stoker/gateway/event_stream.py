@@ -20,12 +20,13 @@ from stoker.gateway.usage import Usage, has_usage, read_usage
 _MOST_HELD_BYTES = 256 * 1024
 _ERROR_STARTS = (b'data: {"error"', b'data: {"object":"error"', b"event: error")
 _DONE: Final = b"data: [DONE]"
+_LONGEST_DONE_BYTES = len(_DONE + b"\r\n\r\n")
 
 
 class EventStream:
     """One answer as a stream of server-sent events."""
 
-    __slots__ = ("_drops_usage", "_end", "_held", "error", "events", "mid_event", "usage")
+    __slots__ = ("_drops_usage", "_end", "_held", "done", "error", "events", "mid_event", "usage")
 
     def __init__(self, *, drops_usage: bool) -> None:
         self._drops_usage = drops_usage
@@ -37,6 +38,8 @@ class EventStream:
         """Events that carried JSON, neither error nor dropped."""
         self.error: bytes | None = None
         """JSON of the error event; None while there was none."""
+        self.done = False
+        """Whether the last event says that the stream is complete."""
         self.mid_event = False
         """Whether the client has got a part of an event."""
         self.usage: Usage | None = None
@@ -68,6 +71,7 @@ class EventStream:
             data = self._take_each(data, end)
         else:
             self.events += events
+        self.done = _DONE in data[-_LONGEST_DONE_BYTES:]
         self.mid_event = False
         return data
 

@@ -238,6 +238,10 @@ class Exchange:
             return
         assert answer is not None
         attempt.release(evidence, now_s)
+        if answer.done:
+            client.write(answer.framed(b"", complete=True))
+            self.completed(attempt, now_s)
+            return
         self._end(outcome_of_code(code), now_s, status=answer.status, code=code)
         if answer.takes_event:
             client.write(answer.framed(Rejection(code=code, message=message).event(), complete=False))

@@ -24,7 +24,7 @@ _MOST_OPENED_AHEAD = 8
 class Pool:
     """The connections to one instance."""
 
-    __slots__ = ("_idle", "data_path", "host", "port")
+    __slots__ = ("_closed", "_idle", "data_path", "host", "port")
 
     def __init__(self, instance: Instance, data_path: "DataPath") -> None:
         self.host = instance.host
@@ -32,6 +32,8 @@ class Pool:
         self.data_path = data_path
         self._idle: dict[EngineConnection, None] = {}
         """Open, without an attempt; the one that was used last is at the end."""
+        self._closed = False
+        """Whether the instance is gone."""
 
     def carry(self, attempt: "Attempt", *, anew: bool = False) -> EngineConnection:
         """The connection that carries this attempt; it tells it when to send."""
@@ -44,20 +46,25 @@ class Pool:
         return connection
 
     def open_ahead(self, count: int) -> None:
-        """Have this many connections ready, within bounds."""
+        """The instance is there: have this many connections ready, within bounds."""
+        self._closed = False
         for _ in range(min(count, _MOST_OPENED_AHEAD)):
             EngineConnection(self).open(None)
 
     def keep(self, connection: EngineConnection) -> None:
         """It is open and carries nothing."""
-        self._idle[connection] = None
+        if self._closed:
+            connection.abort()
+        else:
+            self._idle[connection] = None
 
     def drop(self, connection: EngineConnection) -> None:
         """It closes."""
         self._idle.pop(connection, None)
 
     def close(self) -> None:
-        """The instance is gone: close what carries nothing."""
+        """The instance is gone: close what carries nothing, also what opens only now."""
+        self._closed = True
         while self._idle:
             self._idle.popitem()[0].abort()
 

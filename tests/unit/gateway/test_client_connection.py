@@ -298,6 +298,24 @@ async def test_a_slow_client_is_cut_off(engine, sent, answered):
         assert await client.is_closed()
 
 
+async def test_a_client_that_reads_slowly_gets_the_end_of_its_last_answer_too(gateway, engine):
+    client = await gateway.client()
+    client.writer.transport.pause_reading()
+    client.send(post(chat(stream=True), headers=["Connection: close"]))
+    request = await engine.request()
+    request.begin()
+    await until(lambda: gateway.data_path.clients)
+    (connection,) = gateway.data_path.clients
+    while not connection._transport.get_write_buffer_size():
+        request.send(*[token("x" * 2000)] * 8)
+        await asyncio.sleep(0.001)
+    request.end()
+    assert (await gateway.record()).outcome is Outcome.OK
+    gateway.data_path.wheel.turn(gateway.data_path.clock() + 60)
+    client.writer.transport.resume_reading()
+    assert (await client.response()).complete
+
+
 async def test_a_client_that_sends_no_more_is_taken_to_have_left(gateway, engine):
     client = await gateway.client()
     client.send(post(chat(stream=True)))

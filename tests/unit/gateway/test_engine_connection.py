@@ -89,6 +89,19 @@ async def test_an_answer_that_ends_with_its_connection_is_whole(gateway, engine)
     assert (await gateway.record()).outcome is Outcome.OK
 
 
+async def test_what_follows_a_whole_answer_is_nobodys(gateway, engine):
+    def answer(request):
+        request.answer(b"{}")
+        request.answer(b'{"of": "nobody"}')
+
+    engine.script = answer
+    client = await gateway.client()
+    for _ in range(3):
+        client.send(post(chat()))
+        assert (await client.response()).body == b"{}"
+    assert len(engine.connections) == 3
+
+
 @pytest.mark.parametrize(
     "raw",
     [
@@ -300,6 +313,14 @@ async def test_connections_are_opened_ahead_and_closed_before_the_engine_does():
         assert [c.requests for c in engine.connections if c.lost.is_set()] == [1]
         gateway.data_path.take_note(await gateway.serve())
         await until(lambda: all(c.lost.is_set() for c in engine.connections))
+
+
+async def test_what_opens_only_when_the_instance_is_gone_is_closed(gateway, engine):
+    gateway.data_path.take_note(await gateway.serve())
+    gateway.data_path.take_note(await gateway.serve(engine))
+    gateway.data_path.take_note(await gateway.serve())
+    await until(lambda: engine.connections)
+    await until(lambda: all(c.lost.is_set() for c in engine.connections))
 
 
 async def test_the_engines_own_count_corrects_the_load(gateway, engine):

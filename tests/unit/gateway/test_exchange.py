@@ -290,6 +290,18 @@ async def test_an_engine_that_dies_mid_stream_ends_it_with_one_error_event(gatew
     assert (record.outcome, record.code, record.status) == (Outcome.UPSTREAM_ERROR, "engine_failed", 200)
 
 
+async def test_a_stream_that_says_it_is_done_is_complete_though_its_engine_dies(gateway, engine):
+    def answer(request):
+        request.begin()
+        request.send(token("a"), DONE)
+        request.die()
+
+    engine.script = answer
+    response = await gateway.ask(chat(stream=True))
+    assert (response.complete, response.events) == (True, [token("a"), DONE])
+    assert (await gateway.record()).outcome is Outcome.OK
+
+
 async def test_an_engine_that_dies_in_an_answer_with_a_length_leaves_it_truncated(gateway, engine):
     def die_early(request):
         request.write(b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 100\r\n\r\n{")
