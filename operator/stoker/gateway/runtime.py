@@ -128,7 +128,7 @@ class Gateway:
 
     async def _serve(self, parts: set[asyncio.Task[None]]) -> None:
         await self._open_ports()
-        _settle_memory()
+        settle_memory()
         self._serving = True
         _log.info("serving", extra={"services": len(self._table.services)})
         await self._first(self._stop, parts)
@@ -243,7 +243,7 @@ class Gateway:
 
 def run(settings: Settings) -> int:
     """Serve, in as many processes as the settings say; returns the exit status."""
-    _raise_file_limit()
+    raise_file_limit()
     if settings.workers == 1:
         return _work(settings, worker=0)
     # What the processes have in common is not copied by a collection that looks at it.
@@ -285,14 +285,14 @@ def _limits(settings: Settings) -> Limits:
     )
 
 
-def _settle_memory() -> None:
+def settle_memory() -> None:
     """What is there now stays: the garbage collector need not look at it again."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(*_GENERATIONS)
 
 
-def _raise_file_limit() -> None:
+def raise_file_limit() -> None:
     """A stream takes two files, and many systems start a process with room for 1,024."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

@@ -1,0 +1,3 @@
+module stoker.dev/bench
+
+go 1.24
