@@ -40,6 +40,11 @@ lint: install ## Style, types and the import contracts
 unit: install ## Unit tests: nothing but Python
 	$(BIN)/pytest -q tests/unit --cov
 
+REQUESTS ?= 20000
+.PHONY: soak
+soak: install ## Very many requests with faults through the gateway (REQUESTS=100000)
+	$(BIN)/pytest -q tests/soak --requests $(REQUESTS)
+
 .PHONY: check
 check: lint unit ## The inner loop: lint, types, contracts, unit tests
 
@@ -78,7 +83,7 @@ e2e: programs ## Scenarios on a cluster with two nodes (as root); STOKER_E2E_STA
 	$(BIN)/pytest -q tests/e2e
 
 .PHONY: test
-test: check api-server e2e ## Everything, on a fresh machine, alone
+test: check soak api-server e2e ## Everything, on a fresh machine, alone
 
 .PHONY: cluster-up
 cluster-up: install ## Start a Kubernetes with two nodes on this machine (as root)
