@@ -36,6 +36,8 @@ _REPLICATED = re.compile(
     r"\.(q_a_proj|kv_a_proj|kv_a_proj_with_mqa|indexer|router|gate|shared_expert_gate)\."
 )
 _NOT_LOADED = re.compile(r"(^|\.)mtp\.|rotary_emb\.inv_freq")
+_ENCODER = re.compile(r"vis(ion|ual)|audio")
+_WITHOUT_DIGITS = str.maketrans("", "", "0123456789")
 _LAYER = re.compile(r"(?:^|\.)(?:layers|h|blocks)\.(\d{1,4})\.")
 
 
@@ -155,10 +157,18 @@ def _from_total(model: ModelConfig, computed: WeightsSize, total_bytes: int) -> 
 def _from_headers(model: ModelConfig, tensors: Mapping[str, tuple[str, tuple[int, ...]]]) -> WeightsSize:
     """Every tensor as the engine holds it."""
     sums = dict.fromkeys(("experts", "replicated", "embedding", "head", "rest"), 0)
+    # A large model has 100,000 tensors, of which some dozens differ in more than their numbers.
+    seen: dict[tuple[str, str, tuple[int, ...]], tuple[str, int]] = {}
     for name, (dtype, shape) in tensors.items():
-        if _is_loaded(model, name):
+        if _is_after_the_last_layer(model, name):
+            continue
+        alike = (name.translate(_WITHOUT_DIGITS), dtype, shape)
+        if alike not in seen:
             part = _part(name, shape)
-            sums[part] += _tensor_bytes(model, name, dtype, shape, part)
+            size = 0 if _NOT_LOADED.search(name) else _tensor_bytes(model, name, dtype, shape, part)
+            seen[alike] = (part, size)
+        part, size = seen[alike]
+        sums[part] += size
     if model.tied_embeddings:
         sums["head"] = 0
     sums["experts"] = round(sums["experts"] * _expert_padding(model))
@@ -173,12 +183,10 @@ def _from_headers(model: ModelConfig, tensors: Mapping[str, tuple[str, tuple[int
     )
 
 
-def _is_loaded(model: ModelConfig, name: str) -> bool:
-    """Whether the engine loads a tensor: not those of drafters, which come as layers after the last."""
+def _is_after_the_last_layer(model: ModelConfig, name: str) -> bool:
+    """Whether a tensor is of a drafter, which the engine does not load; an encoder counts its own layers."""
     layer = _LAYER.search(name)
-    is_beyond = layer is not None and int(layer[1]) >= len(model.layers)
-    is_language = not re.search(r"vis(ion|ual)|audio", name)
-    return not (_NOT_LOADED.search(name) or (is_beyond and is_language))
+    return layer is not None and int(layer[1]) >= len(model.layers) and not _ENCODER.search(name)
 
 
 def _part(name: str, shape: tuple[int, ...]) -> str:
