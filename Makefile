@@ -38,7 +38,7 @@ lint: install ## Style, types and the import contracts
 
 .PHONY: unit
 unit: install ## Unit tests: nothing but Python
-	$(BIN)/pytest -q tests/unit --cov
+	$(BIN)/pytest -q -n auto --dist worksteal tests/unit --cov
 
 REQUESTS ?= 20000
 .PHONY: soak
