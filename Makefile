@@ -40,6 +40,10 @@ lint: install ## Style, types and the import contracts
 unit: install ## Unit tests: nothing but Python
 	$(BIN)/pytest -q -n auto --dist worksteal tests/unit --cov
 
+.PHONY: clients
+clients: install ## The openai package and curl against the gateway
+	$(BIN)/pytest -q tests/clients
+
 REQUESTS ?= 20000
 .PHONY: soak
 soak: install ## Very many requests with faults through the gateway (REQUESTS=100000)
@@ -61,9 +65,10 @@ api-server: programs ## Tests against a real API server, built from Go modules t
 	$(BIN)/pytest -q tests/chart tests/cluster
 
 .PHONY: bench
-bench: install ## Measure the operator and `stoker plan`: tables, and JSON in build/bench/
+bench: install ## Measure the operator, the gateway and `stoker plan`: tables, and JSON in build/bench/
 	$(BIN)/python tests/bench/plan_bench.py
 	$(BIN)/python tests/bench/operator_bench.py
+	$(BIN)/python tests/bench/gateway_bench.py
 
 .PHONY: size-page
 size-page: install ## Write the answers of stoker plan in docs/size.md anew
@@ -83,7 +88,7 @@ e2e: programs ## Scenarios on a cluster with two nodes (as root); STOKER_E2E_STA
 	$(BIN)/pytest -q tests/e2e
 
 .PHONY: test
-test: check soak api-server e2e ## Everything, on a fresh machine, alone
+test: check clients soak api-server e2e ## Everything, on a fresh machine, alone
 
 .PHONY: cluster-up
 cluster-up: install ## Start a Kubernetes with two nodes on this machine (as root)
