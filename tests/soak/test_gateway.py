@@ -114,7 +114,7 @@ class Soak:
     async def churn(self):
         """Engines die, hang, leave and come."""
         chance = self.chance
-        while True:
+        while not self.idle.is_set():
             await asyncio.sleep(0.02 + 0.1 * chance.random())
             engine = chance.choice(self.engines)
             match chance.randrange(8):
@@ -252,10 +252,8 @@ class Soak:
                 await self.idle.wait()
         except TimeoutError:
             self.errors.append(f"clients still wait for {list(self.pending)[:20]}")
-        churn.cancel()
-        await asyncio.wait([churn])
-        if not churn.cancelled():
-            self.errors.append(repr(churn.exception()))
+        self.idle.set()
+        await churn
         await self.settled()
 
     async def settled(self):
