@@ -21,6 +21,8 @@ _FORWARDING = re.compile(r"Forwarding from 127\.0\.0\.1:(\d+)")
 class Answer:
     """What came back."""
 
+    request_id: str
+    """The gateway's name for the request; empty if it came from an instance itself."""
     text: str
     model: str
     time_to_first_token_s: float
@@ -62,7 +64,7 @@ def ask(port: int, *, model: str, question: str, max_tokens: int, show: Callable
     started_at = time.monotonic()
     first_token_at: float | None = None
     pieces: list[str] = []
-    answered_by, tokens = "", 0
+    request_id, answered_by, tokens = "", "", 0
     try:
         connection.request(
             "POST", "/v1/chat/completions", json.dumps(body), {"Content-Type": "application/json"}
@@ -70,6 +72,7 @@ def ask(port: int, *, model: str, question: str, max_tokens: int, show: Callable
         response = connection.getresponse()
         if response.status != http.HTTPStatus.OK:
             raise ClusterError(f"HTTP {response.status} from {model}: {response.read(2000).decode()}")
+        request_id = response.getheader("x-request-id") or ""
         for event in _events(response):
             answered_by = event["model"]
             tokens = (event.get("usage") or {}).get("completion_tokens", tokens)
@@ -83,6 +86,7 @@ def ask(port: int, *, model: str, question: str, max_tokens: int, show: Callable
     if first_token_at is None:
         raise ClusterError(f"{model} ended its answer without a token")
     return Answer(
+        request_id=request_id,
         text="".join(pieces),
         model=answered_by,
         time_to_first_token_s=first_token_at - started_at,

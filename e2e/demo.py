@@ -4,13 +4,14 @@ Each step prints what it does and how long it has taken so far. The cluster stay
 you to look around; a second run takes what is there.
 """
 
+import json
 from pathlib import Path
 
 import click
 import yaml
 from rich.console import Console
 
-from e2e import chat, command_line, install, model_server, target
+from e2e import chat, command_line, flood, install, model_server, target
 from e2e.cluster import cluster, images, programs
 from e2e.cluster.command import wait_for
 from e2e.cluster.errors import ClusterError
@@ -21,8 +22,9 @@ STATE = Path("/var/tmp/stoker/demo")
 NAMESPACE = "stoker-demo"
 EXAMPLE = install.ROOT / "examples" / "chat.yaml"
 SERVICE = yaml.safe_load(EXAMPLE.read_text())["metadata"]["name"]
-_EMBEDDED_STEPS, _COMMON_STEPS = 4, 5
+_EMBEDDED_STEPS, _COMMON_STEPS = 4, 6
 _READY_DEADLINE_S = 600
+_FLOOD = 300
 _QUESTION = "What keeps an inference fleet warm?"
 
 console = Console(stderr=True, highlight=False)
@@ -61,8 +63,12 @@ def main(where: str, registry: str) -> None:
     on.kubectl("apply", "-n", NAMESPACE, "-f", str(EXAMPLE))
     steps.step("wait until it is Ready: weights, vLLM's start, a first token")
     _wait_until_ready(on)
-    steps.step("a streamed chat request")
-    _converse(on)
+    with chat.port_forward(on, namespace=install.NAMESPACE, service=install.GATEWAY) as port:
+        steps.step("a streamed chat request through the gateway, and its record")
+        _converse(on, port)
+        steps.step(f"{_FLOOD} requests at once: what the queue has no place for is told when to come back")
+        _flood(port)
+    _say_goodbye(on)
 
 
 def _embedded(steps: Progress) -> Target:
@@ -101,28 +107,58 @@ def _wait_until_ready(on: Target) -> None:
     wait_for(f"{SERVICE} to be Ready", missing, deadline_s=_READY_DEADLINE_S)
 
 
-def _converse(on: Target) -> None:
-    """Ask, print the answer as it streams, and say where to look next."""
+def _converse(on: Target, port: int) -> None:
+    """Ask, print the answer as it streams, and what is known of the request."""
     console.print(f"\n[bold]you[/]    {_QUESTION}\n[bold]{SERVICE}[/]   ", end="")
-    with chat.port_forward(on, namespace=NAMESPACE, service=SERVICE) as port:
-        answer = chat.ask(
-            port,
-            model=SERVICE,
-            question=_QUESTION,
-            max_tokens=48,
-            show=lambda piece: console.print(piece, end="", markup=False),
-        )
+    answer = chat.ask(
+        port,
+        model=SERVICE,
+        question=_QUESTION,
+        max_tokens=48,
+        show=lambda piece: console.print(piece, end="", markup=False),
+    )
     status = on.get("infer", SERVICE, "-n", NAMESPACE)["status"]
     console.print(
         f"\n\n[dim](the weights are random: the words mean nothing, the path they took is real)[/]\n"
         f"model version         {status['modelVersion']}\n"
         f"time to first token   {answer.time_to_first_token_s * 1000:.0f} ms\n"
-        f"tokens                {answer.tokens} in {answer.total_s:.2f} s\n\n"
+        f"tokens                {answer.tokens} in {answer.total_s:.2f} s\n"
+        f"its record            ",
+        end="",
+        soft_wrap=True,
+    )
+    _show_record(on, answer.request_id)
+
+
+def _show_record(on: Target, request_id: str) -> None:
+    record: dict[str, object] | None = None
+
+    def missing() -> str | None:
+        nonlocal record
+        record = install.request_record(on, request_id)
+        return None if record else "the access log does not have it yet"
+
+    wait_for("the request's record", missing, deadline_s=30)
+    console.print(json.dumps(record), markup=False, soft_wrap=True)
+
+
+def _flood(port: int) -> None:
+    refusal = flood.flood(port, model=SERVICE, requests=_FLOOD)
+    console.print(
+        f"\nHTTP {refusal.status} {refusal.code}   Retry-After: {refusal.retry_after_s}\n{refusal.message}\n",
+        markup=False,
+        soft_wrap=True,
+    )
+
+
+def _say_goodbye(on: Target) -> None:
+    console.print(
         f"Look around:\n{_where(on)}"
         f"  kubectl get infer,pods -n {NAMESPACE}\n"
         f"  kubectl describe infer {SERVICE} -n {NAMESPACE}\n"
+        f"  kubectl logs -n {install.NAMESPACE} -l app.kubernetes.io/component=gateway\n"
         f"  kubectl explain infer.spec.scaling\n"
-        f"Then: docs/serve.md. `make demo-down` ends it.",
+        f"Then: docs/serve.md and docs/gateway.md. `make demo-down` ends it.",
         soft_wrap=True,
     )
 

@@ -7,6 +7,7 @@ from e2e.target import Target
 
 ROOT = Path(__file__).parents[1]
 RELEASE = "stoker"
+GATEWAY = "stoker-gateway"
 NAMESPACE = "stoker-system"
 _DEADLINE_S = 180
 
@@ -31,6 +32,8 @@ def install(target: Target, *, registry: str, version: str, tag: str = "dev") ->
         "sources.allowClusterInternal": "true",
         "operator.podAnnotations.image-version": version,
         "gateway.podAnnotations.image-version": version,
+        "gateway.extraEnv[0].name": "STOKER_ACCESS_LOG",
+        "gateway.extraEnv[0].value": "-",
         # The nodes share the cores of one machine.
         "gateway.resources.requests.cpu": "50m",
     }
@@ -40,6 +43,17 @@ def install(target: Target, *, registry: str, version: str, tag: str = "dev") ->
         *("--namespace", NAMESPACE, "--set", settings, "--wait", f"--timeout={_DEADLINE_S}s"),
         deadline_s=_DEADLINE_S + 30,
     )
+
+
+def request_record(target: Target, request_id: str) -> dict[str, object] | None:
+    """What the gateways' access log says about a request; None as long as it says nothing."""
+    selector = "app.kubernetes.io/component=gateway"
+    log = target.kubectl("logs", f"--namespace={NAMESPACE}", f"--selector={selector}", "--tail=1000")
+    for line in log.splitlines():
+        if request_id in line:
+            record: dict[str, object] = json.loads(line)
+            return record
+    return None
 
 
 def _end_interrupted(target: Target) -> None:
