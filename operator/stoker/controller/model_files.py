@@ -14,14 +14,15 @@ import base64
 import contextlib
 import logging
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from stoker.api.reasons import Reason
 from stoker.controller.queue import Key
+from stoker.core.capacity.container import loaded_as
+from stoker.core.capacity.form import weights_in_form
 from stoker.core.capacity.model_config import read_model_config
-from stoker.core.capacity.weights import weights_size
 from stoker.core.model import ModelFacts, ModelReading, ModelToRead, Refusal
 from stoker.fetch.credentials import CA_FILE, Credentials
 from stoker.fetch.errors import FetchError
@@ -162,17 +163,14 @@ class ModelFilesReader:
                 credentials=credentials,
                 guard=self._guard,
             )
-        return await asyncio.to_thread(_facts, files, quantization=wanted.quantization)
+        return await asyncio.to_thread(_facts, files, wanted.engine_args)
 
 
-def _facts(files: ModelFiles, *, quantization: str | None) -> ModelFacts:
+def _facts(files: ModelFiles, engine_args: Sequence[str]) -> ModelFacts:
     """Beside the event loop, as there may be a hundred thousand tensors."""
     model = read_model_config(files.config)
-    weights = (
-        None
-        if isinstance(model, Refusal)
-        else weights_size(model, quantization=quantization, stored=files.stored)
-    )
+    loaded = model if isinstance(model, Refusal) else loaded_as(model, engine_args)
+    weights = None if isinstance(loaded, Refusal) else weights_in_form(*loaded, stored=files.stored)
     return ModelFacts(version=files.version, config=files.config, weights=weights)
 
 

@@ -81,19 +81,6 @@ def served_names(spec: InferenceServiceSpec, *, service_name: str) -> list[str]:
     return [first, *sorted(set(spec.model.aliases) - {first})]
 
 
-def value_of(args: Sequence[str], flag: str) -> str | None:
-    """The value that the words give to an argument, by its long name: the last one counts, as for vLLM.
-
-    Example: (`--dtype=float32`, `--dtype`) -> `float32`.
-    """
-    found = None
-    for index, word in enumerate(args):
-        if _flag(word) == flag:
-            _, equals, value = word.partition("=")
-            found = value if equals else next(iter(args[index + 1 :]), None)
-    return found
-
-
 def _our_arguments(spec: InferenceServiceSpec, *, service_name: str) -> list[list[str]]:
     model, accelerator = spec.model, spec.accelerator
     arguments = [

@@ -112,11 +112,8 @@ def _estimated_fit(inputs: FitInputs, asked: ValidSpec, observed: Observed) -> F
     if not _is_certain(estimate, inputs):
         message = f"{numbers} That is not certain.{notes}"
         return Fit(status=UNKNOWN, reason=Reason.NOT_ESTIMATED, message=message, capacity=record)
-    name = observed.service["metadata"]["name"]
-    way_out = remedy(estimate, asked.spec, inputs, service_name=name)
-    return Fit(
-        status=FALSE, reason=Verdict.DOES_NOT_FIT, message=f"{numbers} {way_out}.{notes}", capacity=record
-    )
+    message = f"{numbers} {remedy(estimate, inputs)}.{notes}"
+    return Fit(status=FALSE, reason=Verdict.DOES_NOT_FIT, message=message, capacity=record)
 
 
 def _is_certain(estimate: CapacityEstimate, inputs: FitInputs) -> bool:

@@ -91,8 +91,8 @@ class ModelToRead:
     """Commit, tag or version in the source; None for its newest."""
     credentials_secret: str | None
     """Secret in the namespace of the service."""
-    quantization: str | None
-    """Form of the weights in memory, if it is not the one in the files."""
+    engine_args: tuple[str, ...]
+    """Arguments of the engine, which say in what form it holds the weights."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,7 +20,7 @@ from stoker.api import names
 from stoker.api.reasons import Reason
 from stoker.core.capacity.weights import WeightsSize
 from stoker.core.config import Config
-from stoker.core.fit_inputs import quantization
+from stoker.core.engine_args import engine_args
 from stoker.core.model import JsonObject, ModelFacts, ModelToRead, Observed, Refusal
 from stoker.core.resources import Ownership, named, ownership
 from stoker.core.sources import Scheme
@@ -53,7 +53,7 @@ def model_to_read(observed: Observed, asked: ValidSpec, *, config: Config) -> Mo
         source=asked.source,
         model_revision=model.revision,
         credentials_secret=model.credentials_secret,
-        quantization=quantization(asked.spec),
+        engine_args=tuple(engine_args(asked.spec, service_name=observed.service["metadata"]["name"])),
     )
 
 

@@ -31,7 +31,7 @@ LISTING = "GET /api/models/acme/chat"
 
 def wanted(revision="chat-5f3a9c01", **fields):
     source = parse_source("hf://acme/chat", allow_cluster_internal=True)
-    given = {"model_revision": None, "credentials_secret": "hub", "quantization": None} | fields
+    given = {"model_revision": None, "credentials_secret": "hub", "engine_args": ()} | fields
     return ModelToRead(revision=revision, source=source, **given)
 
 

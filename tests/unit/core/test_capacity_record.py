@@ -27,7 +27,7 @@ NOTHING = MeasuredCapacity(
 LLAMA = model("meta-llama--Meta-Llama-3.1-8B")
 ESTIMATE = estimate(
     LLAMA,
-    weights_size(LLAMA, quantization=None, stored=None),
+    weights_size(LLAMA, stored=None),
     accelerator=ACCELERATORS["nvidia-l40s"],
     settings=EngineSettings(max_num_seqs=256, max_num_batched_tokens=2048),
 )

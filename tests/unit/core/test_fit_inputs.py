@@ -5,8 +5,7 @@ from tests.unit.core.simulator import a_spec
 from stoker.api.reasons import Reason
 from stoker.api.spec import InferenceServiceSpec
 from stoker.core.capacity.memory import GIB
-from stoker.core.engine_args import value_of
-from stoker.core.fit_inputs import FitInputs, fit_inputs, quantization
+from stoker.core.fit_inputs import FitInputs, fit_inputs
 from stoker.core.model import ModelFacts
 
 QWEN = ModelFacts(version="a09a354", config=config("Qwen--Qwen2.5-7B-Instruct"), weights=None)
@@ -62,6 +61,8 @@ def test_the_settings_are_those_of_the_containers_arguments():
         pytest.param(
             QWEN, {"accelerator": {"type": "l40s"}}, Reason.UNKNOWN_ACCELERATOR, "nvidia-l40s", id="a typo"
         ),
+        pytest.param(QWEN, args("-q", "fp9"), Reason.NOT_ESTIMATED, "fp9", id="a form that nobody makes"),
+        pytest.param(QWEN, args("--dtype"), Reason.NOT_ESTIMATED, "--dtype", id="an argument without value"),
         pytest.param(
             QWEN, args("--max-num-seqs", "-3"), Reason.NOT_ESTIMATED, "--max-num-seqs", id="a wrong argument"
         ),
@@ -124,8 +125,29 @@ def test_what_stands_on_an_assumption_is_a_doubt(fields, doubt):
     ("words", "element_bytes"),
     [((), 2), (("--dtype", "float32"), 4), (("--dtype=half",), 2), (("--dtype", "auto"), 2)],
 )
-def test_the_type_of_an_argument_is_the_models(words, element_bytes):
-    assert inputs(**args(*words)).model.bytes_per_element == element_bytes
+def test_the_type_of_an_argument_is_the_models_and_its_weights(words, element_bytes):
+    found = inputs(**args(*words))
+    assert found.model.bytes_per_element == element_bytes
+    assert found.weights.total == inputs().weights.total / 2 * element_bytes
+
+
+@pytest.mark.parametrize(
+    ("fields", "method"),
+    [
+        pytest.param({}, None, id="as stored"),
+        pytest.param({"model": {"uri": "hf://a/b", "quantization": "fp8"}}, "fp8", id="a field"),
+        pytest.param(args("-q", "fp8"), "fp8", id="an argument, in short"),
+    ],
+)
+def test_the_form_of_the_weights_is_the_engines(fields, method):
+    quantization = inputs(**fields).model.quantization
+    assert (quantization and quantization.method) == method
+
+
+def test_a_form_that_needs_another_checkpoint_is_a_doubt():
+    found = inputs(**args("-q", "awq"))
+    assert found.weights.total < inputs().weights.total / 2
+    assert found.doubts == ("These files are not in awq; it needs a checkpoint of the model in it.",)
 
 
 def test_the_key_of_a_correction_is_of_all_but_the_context_length():
@@ -134,28 +156,3 @@ def test_the_key_of_a_correction_is_of_all_but_the_context_length():
     key = inputs().correction_key
     assert inputs(model=same).correction_key == key
     assert len({key, *(inputs(**other).correction_key for other in others)}) == 4
-
-
-@pytest.mark.parametrize(
-    ("fields", "expected"),
-    [
-        ({}, None),
-        ({"model": {"uri": "hf://a/b", "quantization": "fp8"}}, "fp8"),
-        (args("-q", "awq"), "awq"),
-    ],
-)
-def test_the_quantization_is_the_engines(fields, expected):
-    assert quantization(spec(**fields)) == expected
-
-
-@pytest.mark.parametrize(
-    ("words", "expected"),
-    [
-        (["--x", "1", "--x=2"], "2"),
-        (["--max_num_seqs", "3"], None),
-        (["--x"], None),
-        (["-q", "fp8"], None),
-    ],
-)
-def test_the_last_value_of_an_argument_counts(words, expected):
-    assert value_of(words, "--x") == expected

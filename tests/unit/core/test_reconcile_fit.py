@@ -26,7 +26,7 @@ from stoker.core.conditions import find
 from stoker.core.model import MeasuredCapacity, ModelFacts
 
 CONFIG = config("meta-llama--Meta-Llama-3.1-8B")
-WEIGHTS = weights_size(model("meta-llama--Meta-Llama-3.1-8B"), quantization=None, stored=None)
+WEIGHTS = weights_size(model("meta-llama--Meta-Llama-3.1-8B"), stored=None)
 LLAMA = ModelFacts(version="d04e592", config=CONFIG, weights=WEIGHTS)
 """8 billion parameters and 131,072 tokens: too long for an L4, but not for an A100."""
 SMALL = {"type": "nvidia-l4"}

@@ -5,13 +5,13 @@ from dataclasses import replace
 import click
 
 from stoker.cli.plan.answer import choice_answer, rejected_answer
-from stoker.cli.plan.options import Options, taken
+from stoker.cli.plan.options import Options
 from stoker.cli.plan.output import print_document, print_manifest
 from stoker.cli.plan.question import Question
 from stoker.core.capacity.advise import READING_S, Choice, advise
 from stoker.core.capacity.catalog import Accelerator
-from stoker.core.capacity.engine_settings import EngineSettings, engine_settings
-from stoker.core.capacity.form import read_form
+from stoker.core.capacity.container import settings_on
+from stoker.core.capacity.engine_settings import EngineSettings
 from stoker.core.model import Refusal
 
 
@@ -19,14 +19,10 @@ def compare(question: Question) -> bool:
     """Print the advice; whether anything holds what is wanted."""
     options, request = question.options, question.request
     wanted = replace(question.wanted, inter_token_s=request.inter_token_s or READING_S)
-    form = None
-    if request.quantization is not None:
-        form = taken(read_form(wanted.model, request.quantization), where="--quantization")
+    form = question.form if question.form.argument else None
 
     def settings_for(kind: Accelerator, count: int) -> EngineSettings | Refusal:
-        """An argument that comes later wins."""
-        args = (*request.engine_args, "--tensor-parallel-size", str(count))
-        return engine_settings(args, accelerator=kind)
+        return settings_on(kind, request.container, count=count)
 
     advice = advise(wanted, accelerators=question.kinds, settings_for=settings_for, form=form)
     notes = [*wanted.model.unknown, f"Tokens come within {wanted.inter_token_s:g} s of each other."]

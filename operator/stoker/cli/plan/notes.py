@@ -1,10 +1,9 @@
 """What must a reader know beside the numbers?"""
 
-from dataclasses import replace
-
 from stoker.cli.plan.question import Question
-from stoker.core.capacity.estimate import levers
+from stoker.core.capacity.form import in_form
 from stoker.core.capacity.offer import Offer
+from stoker.core.capacity.remedy import levers, smallest
 
 
 def notes(question: Question, made: Offer) -> list[str]:
@@ -13,12 +12,9 @@ def notes(question: Question, made: Offer) -> list[str]:
     found = list(made.estimate.notes)
     if not made.estimate.fits:
         found += _ways_out(question, made)
-    if "--enable-lora" in request.engine_args:
+    if "--enable-lora" in request.container.args:
         found.append("The memory that adapters take is not counted.")
-    if made.form.needs_checkpoint:
-        found.append(
-            f"These files are not in {made.form.argument}; it needs a checkpoint of the model in it."
-        )
+    found += made.form.doubts
     if made.slots < made.held:
         found.append(
             f"Only {made.slots:,} of {made.held:,} requests at once, as with more a token takes longer than "
@@ -35,10 +31,20 @@ def notes(question: Question, made: Offer) -> list[str]:
 
 
 def _ways_out(question: Question, made: Offer) -> list[str]:
-    """Changes of which each alone would make it fit."""
-    model = replace(question.wanted.model, quantization=made.form.quantization)
-    return [
+    """Changes of which each alone would make it fit, and what is large enough as it is."""
+    model = in_form(question.wanted.model, made.form)
+    ways = [
         f"It would fit with {lever.field} {lever.value}: {lever.estimate.requests:,} at once of "
         f"{lever.estimate.context_length:,} tokens."
         for lever in levers(model, made.weights, accelerator=made.accelerator, settings=made.settings)
     ]
+    instead = smallest(
+        model,
+        made.weights,
+        container=question.request.container,
+        instead_of=made.accelerator,
+        count=made.settings.ranks,
+    )
+    if instead:
+        ways.append(f"{instead} is the smallest in the catalogue that holds it.")
+    return ways

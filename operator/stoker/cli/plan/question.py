@@ -8,7 +8,9 @@ from stoker.cli.plan.read_model import read_model
 from stoker.cli.plan.request import PlanRequest, read_request
 from stoker.core.capacity.architecture import ModelConfig
 from stoker.core.capacity.catalog import Accelerator, accelerator, with_prices
-from stoker.core.capacity.engine_settings import EngineSettings, engine_settings
+from stoker.core.capacity.container import loaded_as, settings_on, with_memory_of
+from stoker.core.capacity.engine_settings import EngineSettings
+from stoker.core.capacity.form import Form
 from stoker.core.capacity.load import RequestShape
 from stoker.core.capacity.model_config import read_model_config
 from stoker.core.capacity.offer import Wanted
@@ -30,13 +32,15 @@ class Question:
     """The accelerator that is named, or all to choose from."""
     settings: EngineSettings
     """For the first of them."""
+    form: Form
+    """Of the weights, as the engine's arguments ask for it."""
 
     @property
     def title(self) -> str:
         """Example: `hf://Qwen/Qwen2.5-7B-Instruct (Qwen2ForCausalLM) on 2 x nvidia-l40s, fp8`."""
         request = self.request
         where = "" if self.options.advise else f" on {request.count} x {request.accelerator}"
-        form = f", {request.quantization}" if request.quantization else ""
+        form = f", {self.form.argument}" if self.form.argument else ""
         return f"{request.model} ({self.wanted.model.architecture}){where}{form}"
 
 
@@ -50,9 +54,9 @@ def read_question(options: Options) -> Question:
         kinds = list(catalog.values())
     else:
         kinds = [taken(accelerator(request.accelerator or "", among=catalog), where="--accelerator")]
-    settings = taken(
-        engine_settings(request.engine_args, accelerator=kinds[0]), where="The engine's arguments"
-    )
+    kinds = [with_memory_of(request.container, kind) for kind in kinds]
+    settings = taken(settings_on(kinds[0], request.container), where="The engine's arguments")
+    model, form = taken(loaded_as(model, request.container.args), where="--quantization")
     wanted = Wanted(
         model=model,
         stored=files.stored,
@@ -69,6 +73,7 @@ def read_question(options: Options) -> Question:
         wanted=wanted,
         kinds=kinds,
         settings=settings,
+        form=form,
     )
 
 

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from stoker.cli.plan.options import DEFAULT_OBJECTIVE, Options
+from stoker.core.capacity.container import OUR_IMAGE, EngineContainer
 from stoker.core.capacity.load import Load, RequestShape
 from stoker.core.capacity.queueing import Objective
 from stoker.core.model import JsonObject
@@ -25,10 +26,8 @@ class PlanRequest:
     """Name in the catalogue; None to leave it to advice."""
     count: int
     """Accelerators of one instance."""
-    quantization: str | None
-    """vLLM's name of the form that the weights are brought into; None as they are stored."""
-    engine_args: tuple[str, ...]
-    """Arguments of vLLM, the number of accelerators among them."""
+    container: EngineContainer
+    """Of the engine; the number of accelerators is among its arguments."""
     shape: RequestShape | None
     """A typical request; None if nothing was said of it."""
     load: Load | None
@@ -52,6 +51,7 @@ def read_request(options: Options) -> PlanRequest:
 def _of_options(options: Options) -> PlanRequest:
     arguments = {
         "--max-model-len": options.context,
+        "--quantization": options.quantization,
         "--kv-cache-dtype": options.kv_dtype,
         "--max-num-seqs": options.max_num_seqs,
         "--tensor-parallel-size": None if options.accelerator == "cpu" else options.count,
@@ -61,9 +61,11 @@ def _of_options(options: Options) -> PlanRequest:
         revision=options.revision or "",
         accelerator=options.accelerator,
         count=options.count or 1,
-        quantization=options.quantization,
-        engine_args=tuple(
-            word for flag, value in arguments.items() if value is not None for word in (flag, str(value))
+        container=EngineContainer(
+            args=tuple(
+                word for flag, value in arguments.items() if value is not None for word in (flag, str(value))
+            ),
+            environment=OUR_IMAGE,
         ),
         shape=options.shape,
         load=options.wanted_load(otherwise=DEFAULT_OBJECTIVE),
@@ -78,7 +80,7 @@ def _of_options(options: Options) -> PlanRequest:
 def _of_service(options: Options) -> PlanRequest:
     from stoker.cli.plan.manifest import with_options
     from stoker.cli.plan.service_file import load_service, read_service
-    from stoker.core.engine_args import engine_args
+    from stoker.core.fit_inputs import engine_container
 
     assert options.service_file is not None
     service = with_options(load_service(options.service_file), options)
@@ -93,8 +95,7 @@ def _of_service(options: Options) -> PlanRequest:
         revision=spec.model.revision or "",
         accelerator=spec.accelerator.type,
         count=spec.accelerator.count,
-        quantization=spec.model.quantization,
-        engine_args=tuple(engine_args(spec, service_name=service["metadata"]["name"])),
+        container=engine_container(spec, service_name=service["metadata"]["name"]),
         shape=options.shape,
         load=options.wanted_load(
             otherwise=Objective(within_s=objective.start_within_seconds, percent=objective.percent)

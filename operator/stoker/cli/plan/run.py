@@ -6,10 +6,9 @@ import click
 
 from stoker.cli.plan.answer import answer
 from stoker.cli.plan.notes import notes
-from stoker.cli.plan.options import Options, taken
+from stoker.cli.plan.options import Options
 from stoker.cli.plan.output import print_document, print_manifest
 from stoker.cli.plan.question import Question, read_question
-from stoker.core.capacity.form import read_form
 from stoker.core.capacity.offer import offer, problem
 
 _FITS, _DOES_NOT_FIT = 0, 1
@@ -30,8 +29,7 @@ def run(**given: Any) -> int:
 def _plan(question: Question) -> bool:
     """One offer, for the accelerator that is named; whether it fits."""
     options, wanted = question.options, question.wanted
-    form = taken(read_form(wanted.model, question.request.quantization), where="--quantization")
-    made = offer(wanted, accelerator=question.kinds[0], settings=question.settings, form=form)
+    made = offer(wanted, accelerator=question.kinds[0], settings=question.settings, form=question.form)
     why_not = problem(made, wanted)
     remarks = notes(question, made)
     if options.manifest and made.estimate.fits:

@@ -60,6 +60,13 @@ class Accelerator:
         """`nvidia`, `amd`, `intel`, `google`, or `cpu`."""
         return self.name.partition("-")[0]
 
+    @property
+    def doubts(self) -> tuple[str, ...]:
+        """What an estimate for it stands on, in a sentence."""
+        return (
+            (f"The memory of `{self.name}` is derived, and was not read in a log.",) if self.estimated else ()
+        )
+
 
 def accelerator(name: str, *, among: Mapping[str, Accelerator] | None = None) -> Accelerator | Refusal:
     """The accelerator of that name, one of the catalogue or a slice of one; or what was meant instead.

@@ -35,10 +35,14 @@ _NUMBERS = {
 """Most of each that is not absurd."""
 _LONGEST = 10**9
 _CHOICES = {
+    "--dtype": ("auto", "bfloat16", "float16", "half", "float32", "float"),
     "--kv-cache-dtype": KV_CACHE_DTYPES,
     "--mamba-ssm-cache-dtype": ("auto", "float32", "float16", "bfloat16"),
     "--performance-mode": ("balanced", "interactivity", "throughput"),
 }
+
+_NOT_COUNTED = ("--cpu-offload-gb", "--hf-config-path", "--hf-overrides")
+"""Arguments that change what the model is or where its weights are."""
 
 _OWN_LAYERS = ("draft_model", "dflash", "dspark")
 """Drafters with layers of their own number and kind."""
@@ -288,6 +292,7 @@ def _unknown(given: GivenArguments, *, method: str, dtype: str) -> list[str]:
     unknown = []
     if "--config" in given.values:
         unknown.append("`--config` names a file in the image that is not read; what it sets is not counted.")
+    unknown += [f"What `{name}` changes is not counted." for name in _NOT_COUNTED if name in given.values]
     if method in _OWN_LAYERS:
         unknown.append(f"A drafter of method `{method}` has layers of its own, whose memory is not counted.")
     if dtype in INEXACT_DTYPES:

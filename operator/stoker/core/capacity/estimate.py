@@ -11,7 +11,7 @@ measured ratio makes it useless after one start.
 """
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from stoker.core.capacity.architecture import FullAttention, LatentAttention, ModelConfig
@@ -32,8 +32,6 @@ from stoker.core.capacity.weights import WeightsSize
 
 _LENGTH_UNSAID = 2048
 """Tokens that vLLM takes when neither the arguments nor the config say (`_get_and_verify_max_len`)."""
-_MOST_UTILIZATION = 98
-"""Per cent of the memory that are still advised: the driver needs some itself."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,19 +75,6 @@ class CapacityEstimate:
             return 0
         each = min(self.settings.max_num_seqs, whole_requests(self.layout, self.cache, length))
         return self.settings.data_parallel * int(each)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Lever:
-    """One change that alone makes it fit."""
-
-    field: str
-    """Field of the spec, or argument of the engine."""
-    value: str
-    settings: EngineSettings
-    """With the change."""
-    estimate: CapacityEstimate
-    """With the change."""
 
 
 def estimate(
@@ -156,76 +141,6 @@ def explain(estimate: CapacityEstimate) -> str:
     return each + _memory(estimate) + _requests(estimate)
 
 
-def levers(
-    model: ModelConfig,
-    weights: WeightsSize,
-    *,
-    accelerator: Accelerator,
-    settings: EngineSettings,
-    correction: float = 1.0,
-) -> tuple[Lever, ...]:
-    """The smallest change of each kind that makes it fit, those first that cost least.
-
-    A larger share of the memory costs nothing, a smaller batch costs throughput, an fp8 cache some
-    quality, a shorter context some requests, and more accelerators money. Empty when none of them is
-    enough alone, as for weights that no such accelerator holds.
-    """
-
-    def with_change(changed: EngineSettings) -> CapacityEstimate:
-        return estimate(model, weights, accelerator=accelerator, settings=changed, correction=correction)
-
-    longest = with_change(settings).max_context_length
-    kinds = (
-        ("--gpu-memory-utilization", _larger_shares(settings)),
-        ("--max-num-seqs", _smaller_batches(settings)),
-        ("model.kvCacheDtype", _smaller_types(model, settings)),
-        ("model.contextLength", _shorter_contexts(settings, longest)),
-        ("accelerator.count", _more_ranks(accelerator, settings)),
-    )
-    found = []
-    for field, candidates in kinds:
-        tried = ((value, changed, with_change(changed)) for value, changed in candidates)
-        if first := next((each for each in tried if each[2].fits), None):
-            found.append(Lever(field=field, value=first[0], settings=first[1], estimate=first[2]))
-    return tuple(found)
-
-
-_Candidates = Iterable[tuple[str, EngineSettings]]
-"""A value for people, and the settings with it; the smallest change first."""
-
-
-def _larger_shares(settings: EngineSettings) -> Iterator[tuple[str, EngineSettings]]:
-    for per_cent in range(int(settings.gpu_memory_utilization * 100) + 1, _MOST_UTILIZATION + 1):
-        yield f"{per_cent / 100:.2f}", replace(settings, gpu_memory_utilization=per_cent / 100)
-
-
-def _smaller_batches(settings: EngineSettings) -> Iterator[tuple[str, EngineSettings]]:
-    sequences = settings.max_num_seqs // 2
-    while sequences:
-        yield str(sequences), replace(settings, max_num_seqs=sequences)
-        sequences //= 2
-
-
-def _smaller_types(model: ModelConfig, settings: EngineSettings) -> _Candidates:
-    if (settings.kv_cache_dtype, model.kv_cache_dtype) != ("auto", "auto"):
-        return ()
-    return (("fp8", replace(settings, kv_cache_dtype="fp8")),)
-
-
-def _shorter_contexts(settings: EngineSettings, longest: int) -> _Candidates:
-    return ((str(longest), replace(settings, max_model_len=longest)),) if longest else ()
-
-
-def _more_ranks(accelerator: Accelerator, settings: EngineSettings) -> Iterator[tuple[str, EngineSettings]]:
-    """As many as a node has. The count of a CPU is its NUMA nodes, which no argument follows."""
-    tensor = settings.tensor_parallel * 2
-    while tensor * settings.pipeline_parallel * settings.data_parallel <= accelerator.per_node:
-        more = replace(settings, tensor_parallel=tensor)
-        if accelerator.vendor != "cpu":
-            yield str(more.ranks), more
-        tensor *= 2
-
-
 def _refused(model: ModelConfig, settings: EngineSettings) -> Iterator[str]:
     """Why the engine would not start, whatever the memory."""
     if model.attention_heads % settings.tensor_parallel:
@@ -252,8 +167,8 @@ def _notes(
     """What is not known."""
     yield from model.unknown
     yield from settings.unknown
-    if accelerator.estimated and settings.kv_cache_memory_bytes is None:
-        yield f"The memory of `{accelerator.name}` is derived, and was not read in a log."
+    if settings.kv_cache_memory_bytes is None:
+        yield from accelerator.doubts
     if model.context_length is not None and length > model.context_length:
         yield (
             f"{length:,} tokens are more than the {model.context_length:,} that the model was made for; vLLM "

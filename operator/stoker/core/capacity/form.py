@@ -6,12 +6,13 @@ must say that these files are not enough.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from stoker.api.reasons import Reason
 from stoker.core.capacity.architecture import ModelConfig, Quantization
 from stoker.core.capacity.catalog import Accelerator
 from stoker.core.capacity.quantization import with_argument
+from stoker.core.capacity.weights import StoredWeights, WeightsSize, weights_size
 from stoker.core.model import Refusal
 
 _CHECKPOINTS = {
@@ -33,6 +34,13 @@ class Form:
     needs_checkpoint: bool = False
     """Whether the files at hand are not enough."""
 
+    @property
+    def doubts(self) -> tuple[str, ...]:
+        """What an estimate in this form stands on, in a sentence."""
+        if not self.needs_checkpoint:
+            return ()
+        return (f"These files are not in {self.argument}; it needs a checkpoint of the model in it.",)
+
 
 def read_form(model: ModelConfig, argument: str | None) -> Form | Refusal:
     """The form that an argument asks for, or why vLLM has none of that name for these weights."""
@@ -46,6 +54,16 @@ def read_form(model: ModelConfig, argument: str | None) -> Form | Refusal:
         message=f"there is no way from 16-bit weights to `{argument}`; give fp8, bitsandbytes or mxfp8, "
         f"which the engine makes as it loads, or {', '.join(_CHECKPOINTS)}, which need a checkpoint",
     )
+
+
+def in_form(model: ModelConfig, form: Form) -> ModelConfig:
+    """The model as the engine holds it."""
+    return replace(model, quantization=form.quantization)
+
+
+def weights_in_form(model: ModelConfig, form: Form, *, stored: StoredWeights | None) -> WeightsSize:
+    """Its weights there; the files say nothing of a checkpoint that somebody has to make."""
+    return weights_size(in_form(model, form), stored=None if form.needs_checkpoint else stored)
 
 
 def forms_to_compare(model: ModelConfig, accelerator: Accelerator) -> tuple[Form, ...]:

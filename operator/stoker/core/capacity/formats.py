@@ -19,6 +19,7 @@ from enum import StrEnum
 from stoker.core.capacity.architecture import Quantization
 
 _SIXTEEN = 16.0
+"""Bits of a weight that is not quantized, unless the engine computes in float32."""
 _MOST_CHOICES = 64
 
 
@@ -34,14 +35,20 @@ class Component(StrEnum):
 
 
 def bits_per_weight(
-    quantization: Quantization | None, component: Component, *, layers: Sequence[int]
+    quantization: Quantization | None,
+    component: Component,
+    *,
+    layers: Sequence[int],
+    unquantized: float = _SIXTEEN,
 ) -> float:
     """Bits of one weight of a component, the mean over its layers, with its part of scales and zeros.
+
+    `unquantized` are the bits of one that is left in the type that the engine computes in.
 
     Example: AWQ with 4 bits and groups of 128: 4 + (16 + 4) / 128 = 4.16.
     """
     if quantization is None:
-        return _SIXTEEN
+        return unquantized
     if not layers or not (quantization.kept_modules or quantization.exceptions):
         return _bits(quantization, quantization.bits, quantization.group_size)
     kept = _Names(quantization.kept_modules)
@@ -53,19 +60,19 @@ def bits_per_weight(
         if form is not None:
             total += _bits(quantization, form.bits, form.group_size)
         elif kept.match(names):
-            total += _SIXTEEN
+            total += unquantized
         else:
             total += _bits(quantization, quantization.bits, quantization.group_size)
     return total / len(layers)
 
 
-def output_head_bits(quantization: Quantization | None) -> float:
-    """Bits of one weight of the output head: 16 unless the config names it as quantized."""
+def output_head_bits(quantization: Quantization | None, *, unquantized: float = _SIXTEEN) -> float:
+    """Bits of one weight of the output head: `unquantized` unless the config names it as quantized."""
     if quantization is not None:
         for form in quantization.exceptions:
             if _Names(form.modules).match(["lm_head"]):
                 return _bits(quantization, form.bits, form.group_size)
-    return _SIXTEEN
+    return unquantized
 
 
 def _modules(component: Component) -> tuple[str, ...]:

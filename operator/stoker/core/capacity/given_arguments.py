@@ -23,6 +23,7 @@ _SHORT = {
     "-pp": "--pipeline-parallel-size",
     "-dp": "--data-parallel-size",
     "-dcp": "--decode-context-parallel-size",
+    "-q": "--quantization",
     "-ep": "--enable-expert-parallel",
     "-sc": SPECULATIVE,
     "--device-memory-utilization": "--gpu-memory-utilization",
@@ -35,9 +36,13 @@ _SPECULATIVE_KEYS = {
 _WITH_VALUE = frozenset({
     "--block-size",
     "--config",
+    "--cpu-offload-gb",
     "--data-parallel-size",
     "--decode-context-parallel-size",
+    "--dtype",
     "--gpu-memory-utilization",
+    "--hf-config-path",
+    "--hf-overrides",
     "--kv-cache-dtype",
     "--kv-cache-memory-bytes",
     "--mamba-ssm-cache-dtype",
@@ -46,6 +51,7 @@ _WITH_VALUE = frozenset({
     "--max-num-seqs",
     "--performance-mode",
     "--pipeline-parallel-size",
+    "--quantization",
     "--tensor-parallel-size",
 })  # fmt: skip
 _SWITCHES = frozenset({

@@ -6,18 +6,18 @@ one offer; advice compares many.
 
 from bisect import bisect_left
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from stoker.core.capacity.architecture import ModelConfig
 from stoker.core.capacity.catalog import Accelerator, Price
 from stoker.core.capacity.engine_settings import EngineSettings
 from stoker.core.capacity.estimate import CapacityEstimate, estimate
-from stoker.core.capacity.form import Form
+from stoker.core.capacity.form import Form, in_form, weights_in_form
 from stoker.core.capacity.load import Load, RequestShape, Staffing, at_rate, each, staffing
 from stoker.core.capacity.memory import GIB
 from stoker.core.capacity.parameters import active_parameters
 from stoker.core.capacity.throughput import Range, Throughput, Workload, throughput
-from stoker.core.capacity.weights import StoredWeights, WeightsSize, weights_size
+from stoker.core.capacity.weights import StoredWeights, WeightsSize
 
 _SECONDS_PER_HOUR = 3600
 _MILLION = 1_000_000
@@ -86,11 +86,8 @@ class Offer:
 
 def offer(wanted: Wanted, *, accelerator: Accelerator, settings: EngineSettings, form: Form) -> Offer:
     """The offer of one instance on `settings.ranks` accelerators."""
-    model = replace(wanted.model, quantization=form.quantization)
-    if form.needs_checkpoint:
-        weights = weights_size(model, quantization=None, stored=None)
-    else:
-        weights = weights_size(wanted.model, quantization=form.argument, stored=wanted.stored)
+    model = in_form(wanted.model, form)
+    weights = weights_in_form(wanted.model, form, stored=wanted.stored)
     capacity = estimate(model, weights, accelerator=accelerator, settings=settings)
     active = active_parameters(model)
 
@@ -218,7 +215,8 @@ def _lacking(capacity: CapacityEstimate) -> str:
         weights = f"weights ({budget.weights / GIB:.1f} GiB)"
         return f"{-budget.kv / GIB:.1f} GiB too little for {weights} and what the engine needs beside them"
     needed = capacity.layout.bytes_per_request(length)
+    there = "left" if capacity.settings.kv_cache_memory_bytes is None else "set"
     return (
         f"one request of {length:,} tokens needs {needed / GIB:.1f} GiB of KV cache, and "
-        f"{budget.kv / GIB:.1f} GiB are left; {capacity.max_context_length:,} tokens would fit"
+        f"{budget.kv / GIB:.1f} GiB are {there}; {capacity.max_context_length:,} tokens would fit"
     )

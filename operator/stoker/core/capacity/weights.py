@@ -2,7 +2,8 @@
 
 The best source is the files' own headers: every tensor with its type and shape. Next is the sum of the
 files. Without either the config tells it: parameters times the bits of their format, with embeddings,
-output head, norms and routers in 16 bits.
+output head, norms and routers in the type that the engine computes in: 16 bits, or 32 with
+`--dtype float32`, which also makes what the files hold in 16 bits twice as large.
 
 Tensor parallelism splits the matrices of attention, MLPs and experts, and the vocabulary; every rank
 holds norms, routers and the projections to compressed vectors (MLA) whole. Expert parallelism gives
@@ -11,7 +12,7 @@ share the experts out among them, and nothing else. Pipeline parallelism gives l
 largest stage counts. Where there are more ranks than key-value heads the keys' projections
 are repeated; that is under 0.1 % and left out.
 
-Two things are not in the files. MLA keeps its two up-projections a second time, in 16 bits, in the order
+Two things are not in the files. MLA keeps its two up-projections a second time, unquantized, in the order
 in which decoding multiplies them (`W_UV`, `W_UK_T`). The kernels for MXFP4 experts want their inner
 width as a multiple of 256 (2,880 becomes 3,072): gpt-oss-20b loads 13.47 GiB from 12.8 GiB of files.
 """
@@ -24,14 +25,15 @@ from stoker.core.capacity.architecture import LatentAttention, LinearState, Mode
 from stoker.core.capacity.engine_settings import EngineSettings
 from stoker.core.capacity.formats import Component, bits_per_weight, output_head_bits
 from stoker.core.capacity.parameters import parameters
-from stoker.core.capacity.quantization import with_argument
 
 _VOCABULARY_MULTIPLE = 64
 """vLLM pads the vocabulary to this (`vocab_parallel_embedding.py`)."""
 _MXFP4_MULTIPLE = 256
 _DTYPE_BYTES = {"F64": 8, "I64": 8, "U64": 8, "F32": 4, "I32": 4, "U32": 4, "F4": 0.5}
 """Bytes of an element by safetensors' name of its type; 8-bit names carry an 8, all others are 2."""
-_STAYS_FLOAT32 = re.compile(r"scale|absmax|quant|e_score_correction|A_log|\.D$|dt_bias|zero")
+_UNQUANTIZED = ("F32", "F16", "BF16")
+"""Types that the engine casts to the one it computes in."""
+_KEEPS_ITS_TYPE = re.compile(r"scale|absmax|quant|e_score_correction|A_log|\.D$|dt_bias|zero")
 _REPLICATED = re.compile(
     r"\.(q_a_proj|kv_a_proj|kv_a_proj_with_mqa|indexer|router|gate|shared_expert_gate)\."
 )
@@ -89,26 +91,23 @@ class WeightsSize:
         return round(share * self.replicated + split / settings.tensor_parallel)
 
 
-def weights_size(
-    model: ModelConfig, *, quantization: str | None, stored: StoredWeights | None
-) -> WeightsSize:
-    """The weights of a model, from the best source at hand; `quantization` is the engine's argument."""
-    used = with_argument(model.quantization, quantization)
-    quantized = replace(model, quantization=used)
-    computed = _from_config(quantized)
+def weights_size(model: ModelConfig, *, stored: StoredWeights | None) -> WeightsSize:
+    """The weights of a model as the engine holds it, from the best source at hand."""
     if stored is None:
-        return computed
+        return _from_config(model)
     if stored.tensors is not None:
-        return _from_headers(quantized, stored.tensors)
-    return _from_total(model, computed, stored.total_bytes)
+        return _from_headers(model, stored.tensors)
+    return _from_total(model, stored.total_bytes)
 
 
 def _from_config(model: ModelConfig) -> WeightsSize:
     count = parameters(model)
-    embedding = _padded(model.vocab_size, _VOCABULARY_MULTIPLE) * model.hidden_size * 2
+    element = model.bytes_per_element
+    embedding = _padded(model.vocab_size, _VOCABULARY_MULTIPLE) * model.hidden_size * element
     head = 0
     if count.output_head:
-        head = round(embedding * output_head_bits(model.quantization) / 16)
+        head_bits = output_head_bits(model.quantization, unquantized=8 * element)
+        head = round(embedding * head_bits / (8 * element))
     size = {
         Component.ATTENTION: count.attention,
         Component.LATENT_DOWN: count.latent_down,
@@ -118,12 +117,19 @@ def _from_config(model: ModelConfig) -> WeightsSize:
         Component.SHARED_EXPERTS: count.shared_experts,
     }
     used = {
-        component: round(number * bits_per_weight(model.quantization, component, layers=layers) / 8)
+        component: round(number * bits / 8)
         for component, number in size.items()
-        for layers in [_layers_of(model, component)]
+        for bits in [
+            bits_per_weight(
+                model.quantization,
+                component,
+                layers=_layers_of(model, component),
+                unquantized=8 * element,
+            )
+        ]
     }
-    whole = 2 * (count.norms + count.router)
-    others = whole + 2 * (count.other + count.encoder) + _absorbed(model)
+    whole = element * (count.norms + count.router)
+    others = whole + element * (count.other + count.encoder) + _absorbed(model)
     return WeightsSize(
         total=embedding + head + sum(used.values()) + others,
         experts=used[Component.ROUTED_EXPERTS],
@@ -135,14 +141,12 @@ def _from_config(model: ModelConfig) -> WeightsSize:
     )
 
 
-def _from_total(model: ModelConfig, computed: WeightsSize, total_bytes: int) -> WeightsSize:
-    """The sum of the files, with the parts in the proportion that the config gives them."""
-    loaded = total_bytes
-    if model.stored_bytes_per_element == 4 and model.quantization is None:
-        loaded = total_bytes // 2  # float32 in the files, 16 bits in the engine
-    plain = _from_config(model)
-    padding = plain.experts - plain.experts / _expert_padding(model)
-    factor = loaded / (plain.total - _absorbed(model) - padding)
+def _from_total(model: ModelConfig, total_bytes: int) -> WeightsSize:
+    """What the config gives, times what the files hold over what it gives for them."""
+    computed, in_files = _from_config(model), _as_stored(model)
+    expected = _from_config(in_files)
+    padding = expected.experts - expected.experts / _expert_padding(in_files)
+    factor = total_bytes / (expected.total - _absorbed(in_files) - padding)
     return WeightsSize(
         total=round(computed.total * factor),
         experts=round(computed.experts * factor),
@@ -152,6 +156,14 @@ def _from_total(model: ModelConfig, computed: WeightsSize, total_bytes: int) -> 
         layers=computed.layers,
         basis="files",
     )
+
+
+def _as_stored(model: ModelConfig) -> ModelConfig:
+    """The model as its files have it, before the engine casts or quantizes anything."""
+    quantization = model.quantization
+    if quantization is None or quantization.on_the_fly:
+        return replace(model, quantization=None, bytes_per_element=model.stored_bytes_per_element)
+    return replace(model, bytes_per_element=2)
 
 
 def _from_headers(model: ModelConfig, tensors: Mapping[str, tuple[str, tuple[int, ...]]]) -> WeightsSize:
@@ -206,10 +218,10 @@ def _tensor_bytes(model: ModelConfig, name: str, dtype: str, shape: tuple[int, .
     if part in ("embedding", "head") and shape:
         elements = elements // max(1, shape[0]) * _padded(shape[0], _VOCABULARY_MULTIPLE)
     stored = _DTYPE_BYTES.get(dtype, 1 if "8" in dtype or dtype == "BOOL" else 2)
-    if dtype == "F32" and not _STAYS_FLOAT32.search(name):
+    if dtype in _UNQUANTIZED and not _KEEPS_ITS_TYPE.search(name):
         stored = model.bytes_per_element
     if model.quantization and model.quantization.on_the_fly and _is_quantized_now(part, shape):
-        stored = stored * _on_the_fly_bits(model.quantization) / 16
+        stored = _on_the_fly_bits(model.quantization) / 8
     return round(elements * stored)
 
 
@@ -236,7 +248,7 @@ def _absorbed(model: ModelConfig) -> int:
     if latent is None:
         return 0
     ranks = sum(kind.rank for kind in model.layers if isinstance(kind, LatentAttention))
-    return 2 * ranks * model.attention_heads * (latent.nope_dim + latent.value_dim)
+    return model.bytes_per_element * ranks * model.attention_heads * (latent.nope_dim + latent.value_dim)
 
 
 def _expert_padding(model: ModelConfig) -> float:

@@ -8,7 +8,7 @@ from tests.unit.core.capacity import real_models
 
 from stoker.core.capacity.catalog import ACCELERATORS
 from stoker.core.capacity.engine_settings import EngineSettings, engine_settings
-from stoker.core.capacity.estimate import estimate, explain, levers
+from stoker.core.capacity.estimate import estimate, explain
 from stoker.core.capacity.kv_cache import concurrency
 from stoker.core.capacity.memory import GIB
 from stoker.core.capacity.weights import weights_size
@@ -25,16 +25,12 @@ def given_words(model, accelerator, *words, environment=None, **more):
     row = ACCELERATORS[accelerator]
     engine = engine_settings(words, accelerator=row, environment=environment or {})
     assert isinstance(engine, EngineSettings)
-    weights = weights_size(model, quantization=None, stored=None)
+    weights = weights_size(model, stored=None)
     return {"model": model, "weights": weights, "accelerator": row, "settings": engine, **more}
 
 
 def of(model, accelerator, *words, **more):
     return estimate(**given_words(model, accelerator, *words, **more))
-
-
-def pulled(model, accelerator, *words, **more):
-    return levers(**given_words(model, accelerator, *words, **more))
 
 
 @pytest.mark.parametrize(
@@ -227,44 +223,6 @@ def test_what_the_engine_would_refuse_does_not_fit(model, words, note):
     got = of(model, "nvidia-h200", *words)
     assert (got.fits, got.requests, got.max_context_length) == (False, 0, 0)
     assert got.notes == (note,)
-
-
-@pytest.mark.parametrize(
-    ("model", "accelerator", "words", "expected"),
-    [
-        pytest.param(
-            QWEN3_8B,
-            "nvidia-l4",
-            (),
-            ["model.kvCacheDtype fp8", "model.contextLength 22800", "accelerator.count 2"],
-            id="a cache too small for the length",
-        ),
-        pytest.param(
-            LLAMA_70B_FP8,
-            "nvidia-h100-80gb",
-            ("--max-model-len", "8192"),
-            ["--gpu-memory-utilization 0.96", "--max-num-seqs 256", "accelerator.count 2"],
-            id="weights that leave nothing",
-        ),
-        pytest.param(
-            LLAMA_8B,
-            "nvidia-t4",
-            ("--kv-cache-dtype", "fp8"),
-            ["accelerator.count 4"],
-            id="weights that are larger than the memory",
-        ),
-        pytest.param(DEEPSEEK_V3, "nvidia-l4", (), [], id="weights that no such node holds"),
-        pytest.param(LLAMA_70B_FP8, "cpu", (), [], id="a CPU has no more ranks"),
-    ],
-)
-def test_the_smallest_change_of_each_kind_that_makes_it_fit(model, accelerator, words, expected):
-    assert [f"{lever.field} {lever.value}" for lever in pulled(model, accelerator, *words)] == expected
-
-
-def test_a_lever_shows_what_it_gives():
-    for lever in pulled(QWEN3_8B, "nvidia-l4"):
-        assert lever.estimate.fits
-        assert lever.estimate.settings == lever.settings
 
 
 @settings(max_examples=40, deadline=None)

@@ -14,6 +14,7 @@ from stoker.core.capacity.architecture import ModelConfig
 from stoker.core.capacity.memory import GIB, activation_bytes, budget, memory_budget
 from stoker.core.capacity.model_config import read_model_config
 from stoker.core.capacity.parameters import active_parameters, total_parameters
+from stoker.core.capacity.quantization import with_argument
 from stoker.core.capacity.weights import weights_size
 
 H100 = round(79.18 * GIB)
@@ -126,7 +127,7 @@ def a_budget(name="meta-llama--Meta-Llama-3.1-8B", visible=H100, on_cpu=False, *
     changes = {"gpu_memory_utilization": 0.9, "cuda_graphs": False} | changes
     return memory_budget(
         read,
-        weights_size(read, quantization=None, stored=None),
+        weights_size(read, stored=None),
         visible_bytes=visible,
         settings=settings(**changes),
         on_cpu=on_cpu,
@@ -196,7 +197,7 @@ SIZES = st.integers(1, 200).map(lambda number: number * GIB)
 def test_more_memory_never_leaves_less_for_keys_and_values(first, second):
     less, more = sorted((first, second))
     light = model_of(*uniform(4, 8, 128).layers, dense_layers=4)
-    weights = weights_size(light, quantization=None, stored=None)
+    weights = weights_size(light, stored=None)
     kept = [
         memory_budget(light, weights, visible_bytes=size, settings=settings(tensor_parallel=1)).kv
         for size in (less, more)
@@ -209,7 +210,10 @@ def test_more_memory_never_leaves_less_for_keys_and_values(first, second):
 def test_whatever_is_read_gets_a_budget(given_config, quantization, tensor, pipeline):
     read = read_model_config(given_config)
     if isinstance(read, ModelConfig):
-        weights = weights_size(read, quantization=quantization, stored=None)
+        weights = weights_size(
+            dataclasses.replace(read, quantization=with_argument(read.quantization, quantization)),
+            stored=None,
+        )
         assert 0 < active_parameters(read) <= total_parameters(read)
         spread = settings(tensor_parallel=tensor, pipeline_parallel=pipeline)
         assert memory_budget(read, weights, visible_bytes=H100, settings=spread).kv < H100

@@ -1,6 +1,7 @@
 """The bytes of the weights are those that engines logged, from whichever source is at hand."""
 
 import math
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -9,13 +10,20 @@ from tests.unit.core.capacity.models import settings
 from tests.unit.core.capacity.real_models import NAMES, model
 
 from stoker.core.capacity.memory import GIB
+from stoker.core.capacity.quantization import with_argument
 from stoker.core.capacity.weights import StoredWeights, weights_size
 
 QWEN = "Qwen--Qwen2.5-7B-Instruct"
 
 
+def loaded(name, quantization=None, **changes):
+    """A model as the engine has it, with its `--quantization`."""
+    read = model(name)
+    return replace(read, quantization=with_argument(read.quantization, quantization), **changes)
+
+
 def from_config(name, quantization=None):
-    return weights_size(model(name), quantization=quantization, stored=None)
+    return weights_size(loaded(name, quantization), stored=None)
 
 
 @pytest.mark.parametrize(
@@ -78,9 +86,7 @@ def headers(name, dtype="BF16"):
 
 
 def from_headers(name, tensors, quantization=None):
-    return weights_size(
-        model(name), quantization=quantization, stored=StoredWeights(total_bytes=0, tensors=tensors)
-    )
+    return weights_size(loaded(name, quantization), stored=StoredWeights(total_bytes=0, tensors=tensors))
 
 
 def test_headers_count_every_tensor():
@@ -153,7 +159,7 @@ def test_a_tied_output_head_in_the_files_is_not_loaded():
 
 def test_the_sum_of_the_files_is_taken_with_the_configs_proportions():
     stored = StoredWeights(total_bytes=round(14.19 * GIB), tensors=None)
-    computed = weights_size(model(QWEN), quantization=None, stored=stored)
+    computed = weights_size(model(QWEN), stored=stored)
     assert computed.basis == "files"
     assert computed.total == pytest.approx(stored.total_bytes, abs=2)
     assert 0 < computed.replicated < computed.embedding < computed.total
@@ -161,13 +167,13 @@ def test_the_sum_of_the_files_is_taken_with_the_configs_proportions():
 
 def test_the_sum_of_float32_files_is_halved():
     stored = StoredWeights(total_bytes=36_967_000_000, tensors=None)
-    computed = weights_size(model("google--gemma-2-9b"), quantization=None, stored=stored)
+    computed = weights_size(model("google--gemma-2-9b"), stored=stored)
     assert computed.total / GIB == pytest.approx(17.2, abs=0.02)
 
 
 def test_the_sum_of_files_is_padded_as_the_engine_pads_experts():
     stored = StoredWeights(total_bytes=13_761_264_768, tensors=None)
-    computed = weights_size(model("openai--gpt-oss-20b"), quantization=None, stored=stored)
+    computed = weights_size(model("openai--gpt-oss-20b"), stored=stored)
     assert computed.total / GIB == pytest.approx(13.47, abs=0.03)
 
 
@@ -183,10 +189,27 @@ def test_quantizing_on_the_fly_is_the_same_from_every_source(method, share):
     plain = from_config(QWEN).total
     stored = StoredWeights(total_bytes=plain, tensors=None)
     assert from_config(QWEN, method).total / plain == pytest.approx(share, abs=0.002)
-    assert weights_size(model(QWEN), quantization=method, stored=stored).total / plain == pytest.approx(
-        share, abs=0.002
-    )
+    summed = weights_size(loaded(QWEN, method), stored=stored)
+    assert summed.total / plain == pytest.approx(share, abs=0.002)
     assert from_headers(QWEN, headers(QWEN), method).total / plain == pytest.approx(share, abs=0.002)
+
+
+@pytest.mark.parametrize(
+    ("quantization", "share"),
+    [
+        pytest.param(None, 2.0, id="all of it"),
+        pytest.param("fp8", 1.0 + 0.143, id="only what fp8 leaves: the vocabulary, 14 % of 16 bits"),
+    ],
+)
+def test_float32_doubles_what_is_not_quantized_from_every_source(quantization, share):
+    plain = from_config(QWEN, quantization).total
+    wide = loaded(QWEN, quantization, bytes_per_element=4)
+    files = StoredWeights(total_bytes=from_config(QWEN).total, tensors=None)
+    tensors = StoredWeights(total_bytes=0, tensors=headers(QWEN))
+    for stored in (None, files, tensors):
+        assert weights_size(wide, stored=stored).total / plain == pytest.approx(
+            share, abs=0.15 if quantization else 0.001
+        )
 
 
 def test_an_argument_does_not_quantize_what_is_quantized_already():
