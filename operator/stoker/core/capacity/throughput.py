@@ -144,7 +144,7 @@ def _first_token(work: Work, hardware: Hardware, trust: Band, *, requests: float
     return Range(
         low=alone / 2,
         likely=alone + wait + running / 2,
-        high=2 * alone + running + others * prefill / trust.low,
+        high=2 * alone + running + others * prefill / trust.low + trust.first_token_more_s,
     )
 
 

@@ -40,6 +40,7 @@ def on(name: str, ranks: int = 1, stages: int = 1, engines: int = 1) -> Hardware
     [
         pytest.param(DENSE, on("nvidia-h100-80gb"), 0.75, 1.3, "dense models on NVIDIA", id="dense, NVIDIA"),
         pytest.param(DENSE, on("nvidia-h200", 8), 0.75, 1.3, "dense models on NVIDIA", id="over NVLink"),
+        pytest.param(DENSE, on("nvidia-h200", 8), 0.75, 1.3, "first tokens", id="first tokens on eight"),
         pytest.param(DENSE, on("nvidia-l40s", 2), 0.45, 1.3, "joined by PCIe", id="over PCIe"),
         pytest.param(DENSE, on("nvidia-b200"), 0.45, 1.3, "Blackwell", id="Blackwell"),
         pytest.param(EXPERTS, on("nvidia-b200"), 0.5, 1.5, "mixtures of experts", id="experts"),

@@ -130,18 +130,11 @@ def test_every_published_latency_is_in_the_range_that_is_printed_for_it(reading)
     assert in_range(reading.latency_ms / 1000, of(reading).inter_token_latency_s)
 
 
-SLOW_FIRST_TOKENS = {
-    "10": "594 ms for 137 tokens on eight H200, where a step takes 6.5 ms; the source does not say why",
-    "26": "331 ms for 1,024 tokens in SGLang, 25 steps; the source does not say why",
-}
-
-
 @pytest.mark.parametrize(
     "reading", [r for r in READINGS if r.first_token_ms], ids=lambda r: f"{r.row}: {r.model}"
 )
-def test_published_first_tokens_are_in_range_but_for_two(reading):
-    span = of(reading).time_to_first_token_s
-    assert in_range(reading.first_token_ms / 1000, span) == (reading.row not in SLOW_FIRST_TOKENS)
+def test_every_published_first_token_is_in_the_range_that_is_printed_for_it(reading):
+    assert in_range(reading.first_token_ms / 1000, of(reading).time_to_first_token_s)
 
 
 def errors(readings: Iterable[Reading]) -> list[float]:
