@@ -11,14 +11,11 @@ Rejected: ranking by money per token at a full batch, which favours hardware tha
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from stoker.core.capacity.catalog import Accelerator
+from stoker.core.capacity.catalog import COUNTS, Accelerator
 from stoker.core.capacity.engine_settings import EngineSettings
 from stoker.core.capacity.form import Form, forms_to_compare
 from stoker.core.capacity.offer import Offer, Wanted, offer, problem
 from stoker.core.model import Refusal
-
-_COUNTS = (1, 2, 4, 8)
-"""Accelerators of one instance: powers of two, which divide heads and experts."""
 
 READING_S = 0.19
 """Longest time from one token to the next where none is promised: slower answers keep a reader waiting. 238
@@ -82,7 +79,7 @@ def advise(
 def _counts(accelerator: Accelerator) -> list[int]:
     """As many as a node has; the engine does not split a model over processors."""
     most = 1 if accelerator.vendor == "cpu" else accelerator.per_node
-    return [count for count in _COUNTS if count <= most]
+    return [count for count in COUNTS if count <= most]
 
 
 def _compare(

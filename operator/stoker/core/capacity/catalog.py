@@ -244,6 +244,8 @@ _ROWS = (
     _row("cpu", 64, 307, (8, None, None), None, 2, None, estimated=True),
 )
 
+COUNTS = (1, 2, 4, 8)
+"""Accelerators of one instance that advice tries: powers of two, which divide the heads of most models."""
 ACCELERATORS: Mapping[str, Accelerator] = {row.name: row for row in _ROWS}
 
 # GiB of each profile as `nvidia-smi mig -lgip` prints them.

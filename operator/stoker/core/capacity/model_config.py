@@ -9,7 +9,8 @@ Files that look like a config but describe something else (a diffusion pipeline,
 file's header, a tokenizer) get a sentence that says what they are and what is needed.
 
 Under vLLM's `auto` a model computes in 16 bits: float32 checkpoints are cast while they load
-(`_resolve_auto_dtype`), so `bytes_per_element` is 2 for all of them.
+(`_resolve_auto_dtype`), so `bytes_per_element` is 2 for all of them. `container.py` puts that of `--dtype` in
+its place.
 """
 
 from collections.abc import Mapping

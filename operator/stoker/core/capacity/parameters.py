@@ -86,11 +86,6 @@ def parameters(model: ModelConfig) -> Parameters:
     )
 
 
-def total_parameters(model: ModelConfig) -> int:
-    """All parameters of a model."""
-    return parameters(model).total
-
-
 def active_parameters(model: ModelConfig) -> int:
     """Parameters that one token of the language model is multiplied with.
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from stoker.core.capacity.architecture import ModelConfig
-from stoker.core.capacity.catalog import ACCELERATORS, Accelerator
+from stoker.core.capacity.catalog import ACCELERATORS, COUNTS, Accelerator
 from stoker.core.capacity.container import EngineContainer, settings_on
 from stoker.core.capacity.engine_settings import EngineSettings
 from stoker.core.capacity.estimate import CapacityEstimate, estimate
@@ -21,8 +21,6 @@ from stoker.core.model import Refusal
 _MOST_UTILIZATION = 95
 """Per cent of the memory that are still advised. The engine does not start if less than its share is free
 (`request_memory` in `vllm/v1/worker/utils.py`), and by then the driver has taken half a GiB: 2 % of an L4."""
-_COUNTS = (1, 2, 4, 8, 16)
-"""Accelerators of one instance as people have them; the heads of most models can be split over them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,7 +129,7 @@ def _candidates(vendor: str, asked: int) -> Iterator[tuple[int, Accelerator]]:
     """Counts and rows in the order in which they are tried."""
     rows = [row for row in ACCELERATORS.values() if row.vendor != "cpu" and not row.estimated]
     for of_vendor in (True, False):
-        for count in (asked, *(count for count in _COUNTS if count > asked)):
+        for count in (asked, *(count for count in COUNTS if count > asked)):
             for row in sorted(rows, key=lambda row: (row.visible_bytes, row.name)):
                 if (row.vendor == vendor) == of_vendor and count <= row.per_node:
                     yield count, row

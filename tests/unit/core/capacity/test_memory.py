@@ -13,7 +13,7 @@ from tests.unit.core.capacity.real_models import broken_configs, model
 from stoker.core.capacity.architecture import ModelConfig
 from stoker.core.capacity.memory import GIB, activation_bytes, budget, memory_budget
 from stoker.core.capacity.model_config import read_model_config
-from stoker.core.capacity.parameters import active_parameters, total_parameters
+from stoker.core.capacity.parameters import active_parameters, parameters
 from stoker.core.capacity.quantization import with_argument
 from stoker.core.capacity.weights import weights_size
 
@@ -214,6 +214,6 @@ def test_whatever_is_read_gets_a_budget(given_config, quantization, tensor, pipe
             dataclasses.replace(read, quantization=with_argument(read.quantization, quantization)),
             stored=None,
         )
-        assert 0 < active_parameters(read) <= total_parameters(read)
+        assert 0 < active_parameters(read) <= parameters(read).total
         spread = settings(tensor_parallel=tensor, pipeline_parallel=pipeline)
         assert memory_budget(read, weights, visible_bytes=H100, settings=spread).kv < H100
