@@ -31,7 +31,7 @@ from stoker.gateway.table import InstanceState, RoutingTable, ServiceState
 
 _CLIENTS = 96
 _CAPACITY = 12
-_LIMITS = Limits(silence_s=1.0, stall_s=1.5, connect_s=0.5, engine_idle_s=1.0, head_s=5.0)
+_LIMITS = Limits(answer_s=1.5, silence_s=1.0, stall_s=1.5, connect_s=0.5, engine_idle_s=1.0, head_s=5.0)
 _FAILED = frozenset({Outcome.UPSTREAM_ERROR, Outcome.TIMEOUT, Outcome.OUT_OF_MEMORY})
 _MOST_FAULTS_SHOWN = 20
 _WAVES = 6
