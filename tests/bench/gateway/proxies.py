@@ -93,7 +93,11 @@ def rivals(folder: Path, *, first_port: int, engine: str) -> list[Proxy]:
         (home / "installed").write_text(wanted)
     litellm = folder / "litellm.yaml"
     parameters = {"model": f"hosted_vllm/{MODEL}", "api_base": f"http://{engine}/v1", "api_key": "none"}
-    litellm.write_text(json.dumps({"model_list": [{"model_name": MODEL, "litellm_params": parameters}]}))
+    settings = {
+        "model_list": [{"model_name": MODEL, "litellm_params": parameters}],
+        "general_settings": {"dangerously_permit_weak_or_unset_master_key": True},
+    }
+    litellm.write_text(json.dumps(settings))
     listen = ("--host", "127.0.0.1", "--port")
     python, worker = str(home / "bin" / "python"), ("--worker-urls", f"http://{engine}")
     return [
