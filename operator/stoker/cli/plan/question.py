@@ -39,7 +39,7 @@ class Question:
     def title(self) -> str:
         """Example: `hf://Qwen/Qwen2.5-7B-Instruct (Qwen2ForCausalLM) on 2 x nvidia-l40s, fp8`."""
         request = self.request
-        where = "" if self.options.advise else f" on {request.count} x {request.accelerator}"
+        where = "" if self.options.advise else f" on {self.settings.ranks} x {request.accelerator}"
         form = f", {self.form.argument}" if self.form.argument else ""
         return f"{request.model} ({self.wanted.model.architecture}){where}{form}"
 

@@ -24,8 +24,6 @@ class PlanRequest:
     revision: str
     accelerator: str | None
     """Name in the catalogue; None to leave it to advice."""
-    count: int
-    """Accelerators of one instance."""
     container: EngineContainer
     """Of the engine; the number of accelerators is among its arguments."""
     shape: RequestShape | None
@@ -60,7 +58,6 @@ def _of_options(options: Options) -> PlanRequest:
         model=options.model or "",
         revision=options.revision or "",
         accelerator=options.accelerator,
-        count=options.count or 1,
         container=EngineContainer(
             args=tuple(
                 word for flag, value in arguments.items() if value is not None for word in (flag, str(value))
@@ -94,7 +91,6 @@ def _of_service(options: Options) -> PlanRequest:
         model=options.model or spec.model.uri,
         revision=spec.model.revision or "",
         accelerator=spec.accelerator.type,
-        count=spec.accelerator.count,
         container=engine_container(spec, service_name=service["metadata"]["name"]),
         shape=options.shape,
         load=options.wanted_load(

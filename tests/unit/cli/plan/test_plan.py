@@ -184,6 +184,12 @@ def test_a_service_of_a_file_is_planned_for_as_the_operator_reads_it(plan, here)
     assert answer["requests"] == 64
 
 
+def test_the_accelerators_are_those_that_the_arguments_use(plan, here):
+    (here / "service.yaml").write_text(SERVICE.replace('"64"', '"64", "-pp", "2"'))
+    done = plan("-f", "service.yaml", "--model", "Qwen2.5-7B-Instruct")
+    assert done.out.splitlines()[0].endswith(" on 2 x nvidia-h100-80gb")
+
+
 def test_options_override_the_file(plan, here):
     (here / "service.yaml").write_text(SERVICE)
     options = (*L40S, "--context", 16_384, "--max-num-seqs", 8, "--model", "Qwen2.5-7B-Instruct")
