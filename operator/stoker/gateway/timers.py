@@ -19,13 +19,15 @@ NEVER_S = math.inf
 class Timed:
     """Something that has a bound in time; `deadline_s` may be put off by assigning to it."""
 
-    __slots__ = ("_slot", "deadline_s")
+    __slots__ = ("_looked_at_s", "_slot", "deadline_s")
 
     def __init__(self) -> None:
         self.deadline_s = NEVER_S
         """When its time is up, on the monotonic clock."""
         self._slot = 0
         """The slot of the wheel that holds it; 0 for none."""
+        self._looked_at_s = math.inf
+        """A bound from then on needs no sooner slot than the one that holds it."""
 
     def on_deadline(self, now_s: float) -> None:
         """Its time is up."""
@@ -50,11 +52,13 @@ class TimerWheel:
     def watch(self, timed: Timed, deadline_s: float) -> None:
         """Set its bound, which may be sooner than the one it had."""
         timed.deadline_s = deadline_s
+        if deadline_s >= timed._looked_at_s:
+            return  # When its slot is due, it moves on to its new one.
         slot = max(int(deadline_s / _SLOT_S), self._turned) + 1
         held = timed._slot
         if held:
             if held <= slot:
-                return  # When that slot is due, it moves on to its new one.
+                return
             self._take_out(timed)
         self._put(timed, slot)
 
@@ -64,6 +68,7 @@ class TimerWheel:
         if timed._slot in self._slots:  # It is not while that slot is being looked at.
             self._take_out(timed)
         timed._slot = 0
+        timed._looked_at_s = math.inf
 
     def _take_out(self, timed: Timed) -> None:
         held = self._slots[timed._slot]
@@ -74,6 +79,7 @@ class TimerWheel:
 
     def _put(self, timed: Timed, slot: int) -> None:
         timed._slot = slot
+        timed._looked_at_s = (slot - 1) * _SLOT_S
         held = self._slots.get(slot)
         if held is None:
             self._slots[slot] = {timed}
@@ -89,6 +95,7 @@ class TimerWheel:
                 if timed._slot != self._turned:
                     continue  # Forgotten by another of this slot.
                 timed._slot = 0
+                timed._looked_at_s = math.inf
                 if timed.deadline_s <= now_s:
                     timed.on_deadline(now_s)
                 elif timed.deadline_s != NEVER_S:
