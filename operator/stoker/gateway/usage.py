@@ -10,8 +10,7 @@ Rejected: decoding every event (1 us for each token, for one of them); estimatin
 
 import json
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 _KEY = re.compile(rb'"usage"\s*:\s*\{')
 _LONGEST_BYTES = 4096
@@ -21,9 +20,8 @@ _CARRIED_BYTES = 32
 _decoder = json.JSONDecoder()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Usage:
-    """The engine's own figures."""
+class Usage(NamedTuple):
+    """The engine's own figures; a tuple: a frozen dataclass takes ten times as long to make."""
 
     prompt_tokens: int
     cached_tokens: int
@@ -59,12 +57,12 @@ def _decode(data: bytes) -> Usage | None:
     details = figures.get("prompt_tokens_details") or figures.get("input_tokens_details")
     return Usage(
         prompt_tokens=_count(figures, "prompt_tokens") or _count(figures, "input_tokens"),
-        cached_tokens=_count(details, "cached_tokens") if isinstance(details, Mapping) else 0,
+        cached_tokens=_count(details, "cached_tokens") if isinstance(details, dict) else 0,
         completion_tokens=_count(figures, "completion_tokens") or _count(figures, "output_tokens"),
     )
 
 
-def _count(figures: Mapping[str, object], key: str) -> int:
+def _count(figures: dict[str, Any], key: str) -> int:
     value = figures.get(key)
     return value if isinstance(value, int) and value > 0 else 0
 
