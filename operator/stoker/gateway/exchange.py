@@ -22,7 +22,6 @@ from stoker.gateway.known_heads import KnownHead
 from stoker.gateway.outcome import Outcome, RequestRecord, outcome_of_code, outcome_of_status
 from stoker.gateway.request import RequestBody, read_request
 from stoker.gateway.table import Route, RoutingTable, Service
-from stoker.gateway.wishes import read_wishes
 
 if TYPE_CHECKING:
     from stoker.gateway.client_connection import ClientConnection
@@ -313,10 +312,11 @@ class Exchange:
 
     def _read_wishes(self, service: Service) -> Rejection | None:
         """What the client says about how its request is to be treated, and what its key lets it."""
-        wishes = read_wishes(self._head.head.headers, namespace=service.namespace, key=self._key)
+        wishes = self._head.wishes
         if isinstance(wishes, Rejection):
             return wishes
-        self.workload, self.priority, self.session_key = wishes
+        self.workload, self.priority = wishes.of(namespace=service.namespace, key=self._key)
+        self.session_key = wishes.session_key
         if self._key is not None:
             lease = self._key.admit(self.tokens, self.data_path.clock(), random.random)
             if isinstance(lease, Rejection):
@@ -335,6 +335,8 @@ class Exchange:
         self._ended = True
         self._leave_queue(now_s)
         record = self._record(outcome, now_s, status=status, code=code)
+        # They know each other: without this only the garbage collector would free them (7 objects a request).
+        self._attempt = None
         if self._lease is not None:
             self._lease.end(record.prompt_tokens + record.completion_tokens, now_s)
         self.data_path.on_end(record)

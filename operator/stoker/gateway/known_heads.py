@@ -13,6 +13,7 @@ import re
 from stoker.gateway.endpoints import check, endpoint_of
 from stoker.gateway.errors import Rejection
 from stoker.gateway.request_head import RequestHead, parse_head, request_id
+from stoker.gateway.wishes import read_wishes
 
 _MOST_HEADS = 512
 _LONGEST_BYTES = 4096
@@ -30,6 +31,7 @@ class KnownHead:
         "rejection",
         "request_id",
         "traceparent",
+        "wishes",
     )
 
     def __init__(self, head: RequestHead) -> None:
@@ -44,6 +46,7 @@ class KnownHead:
         """The head for the engine, but for what is each request's own."""
         self.for_engine_without_key = first + b"".join(head.lines_without_key())
         self.request_id = request_id(head)
+        self.wishes = read_wishes(headers)
         self.traceparent = headers.get(b"traceparent", b"").decode("latin-1")
 
 

@@ -25,25 +25,29 @@ _WRONG_PRIORITY = Rejection(
 class Wishes(NamedTuple):
     """What the headers say."""
 
-    workload: str
-    priority: int
+    workload: str | None
+    """Who the request is for; None if they do not say."""
+    urgency: int
+    """The priority that is asked for."""
     session_key: int | None
 
+    def of(self, *, namespace: str, key: "Key | None") -> tuple[str, int]:
+        """Workload and priority; without a workload and a key, the request is for the service's namespace."""
+        workload = self.workload
+        if key is None:
+            return workload if workload is not None else namespace, self.urgency
+        return workload if workload is not None else key.name, key.capped(self.urgency)
 
-def read_wishes(headers: Mapping[bytes, bytes], *, namespace: str, key: "Key | None") -> Wishes | Rejection:
-    """Read them; without a workload and a key, the request is for the service's namespace."""
-    sent = headers.get(b"x-stoker-workload")
-    if sent is not None:
-        workload = sent.decode("latin-1")[:_LONGEST_WORKLOAD]
-    else:
-        workload = namespace if key is None else key.name
+
+def read_wishes(headers: Mapping[bytes, bytes]) -> Wishes | Rejection:
+    """Read them."""
+    workload = headers.get(b"x-stoker-workload")
     session = headers.get(b"x-session-id")
     priority = headers.get(b"x-stoker-priority", b"0")
     if len(priority) != 1 or not priority.isdigit():
         return _WRONG_PRIORITY
-    urgency = int(priority)
     return Wishes(
-        workload=workload,
-        priority=urgency if key is None else key.capped(urgency),
+        workload=None if workload is None else workload.decode("latin-1")[:_LONGEST_WORKLOAD],
+        urgency=int(priority),
         session_key=None if session is None else key_of(session),
     )

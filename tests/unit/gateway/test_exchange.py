@@ -34,6 +34,19 @@ async def test_an_answer_goes_to_the_client_as_it_is_with_who_gave_it(gateway, e
     assert record.response_bytes == len(response.body)
 
 
+async def test_a_request_leaves_nothing_that_only_the_garbage_collector_could_free(gateway, engine):
+    engine.script = lambda request: request.answer()
+    client = await gateway.client()
+    await client.ask(chat())
+    gc.collect()
+    gc.disable()
+    try:
+        await client.ask(chat())
+        assert not [one for one in gc.get_objects() if type(one).__name__ in ("Exchange", "Attempt")]
+    finally:
+        gc.enable()
+
+
 @pytest.mark.parametrize(
     ("body", "path"),
     [

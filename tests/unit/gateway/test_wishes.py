@@ -18,7 +18,7 @@ KEY = Key("team-a", KeySpec(sha256=("0" * 64,), max_priority=5))
     ],
 )
 def test_who_a_request_is_for(headers, key, workload):
-    assert read_wishes(headers, namespace="demo", key=key).workload == workload
+    assert read_wishes(headers).of(namespace="demo", key=key)[0] == workload
 
 
 @pytest.mark.parametrize(
@@ -32,16 +32,16 @@ def test_who_a_request_is_for(headers, key, workload):
 )
 def test_how_urgent_it_is(sent, key, priority):
     headers = {} if sent is None else {b"x-stoker-priority": sent}
-    assert read_wishes(headers, namespace="demo", key=key).priority == priority
+    assert read_wishes(headers).of(namespace="demo", key=key)[1] == priority
 
 
 @pytest.mark.parametrize("sent", [b"", b"10", b"-1", b"high", b"\xb2"])
 def test_a_priority_that_is_none_is_refused(sent):
-    refused = read_wishes({b"x-stoker-priority": sent}, namespace="demo", key=None)
+    refused = read_wishes({b"x-stoker-priority": sent})
     assert isinstance(refused, Rejection)
     assert (refused.status, refused.param) == (400, "x-stoker-priority")
 
 
 def test_the_session_is_what_the_client_calls_it():
-    assert read_wishes({b"x-session-id": b"s1"}, namespace="demo", key=None).session_key == key_of(b"s1")
-    assert read_wishes({}, namespace="demo", key=None).session_key is None
+    assert read_wishes({b"x-session-id": b"s1"}).session_key == key_of(b"s1")
+    assert read_wishes({}).session_key is None
