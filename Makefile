@@ -44,10 +44,11 @@ unit: install ## Unit tests: nothing but Python
 clients: install ## The openai package and curl against the gateway
 	$(BIN)/pytest -q tests/clients
 
-REQUESTS ?= 20000
+REQUESTS ?= 10000
+SEED ?= 2026
 .PHONY: soak
-soak: install ## Very many requests with faults through the gateway (REQUESTS=100000)
-	$(BIN)/pytest -q tests/soak --requests $(REQUESTS)
+soak: install ## Very many requests with faults through the gateway (REQUESTS=100000, SEED=...)
+	$(BIN)/pytest -q tests/soak --requests $(REQUESTS) --seed $(SEED)
 
 .PHONY: check
 check: lint unit ## The inner loop: lint, types, contracts, unit tests

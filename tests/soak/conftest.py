@@ -1,6 +1,3 @@
-import random
-
-
 def pytest_addoption(parser):
     parser.addoption("--requests", type=int, default=20_000, help="Requests of the gateway's soak.")
-    parser.addoption("--seed", type=int, default=random.randrange(2**31), help="What the soak follows from.")
+    parser.addoption("--seed", type=int, default=2026, help="What the soak follows from.")
