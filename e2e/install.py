@@ -12,12 +12,14 @@ NAMESPACE = "stoker-system"
 _DEADLINE_S = 180
 
 
-def install(target: Target, *, registry: str, version: str, tag: str = "dev") -> None:
+def install(
+    target: Target, *, registry: str, version: str, tag: str = "dev", first_byte_s: float = 600.0
+) -> None:
     """Install or upgrade the chart with the images of this checkout, and wait until it is Ready.
 
     `version` says what the image of operator and gateway was built from: the tag stays while the image
     changes, and pods start again only when their template does. The model server of the demo lies inside
-    the cluster, so sources there are allowed.
+    the cluster, so sources there are allowed. `first_byte_s` is when the gateway takes an engine to hang.
     """
     make_namespace(target, NAMESPACE)
     _end_interrupted(target)
@@ -34,6 +36,8 @@ def install(target: Target, *, registry: str, version: str, tag: str = "dev") ->
         "gateway.podAnnotations.image-version": version,
         "gateway.extraEnv[0].name": "STOKER_ACCESS_LOG",
         "gateway.extraEnv[0].value": "-",
+        "gateway.extraEnv[1].name": "STOKER_FIRST_BYTE_TIMEOUT_SECONDS",
+        "gateway.extraEnv[1].value": str(first_byte_s),
         # The nodes share the cores of one machine.
         "gateway.resources.requests.cpu": "50m",
     }

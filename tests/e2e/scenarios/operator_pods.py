@@ -16,9 +16,9 @@ SELECTOR = "app.kubernetes.io/component=operator"
 _NAMESPACE = install.NAMESPACE
 
 
-async def replicas(space):
-    """Pods of the operator that are Ready and stay, by name."""
-    found = await space.client.list(PODS, namespace=_NAMESPACE, label_selector=SELECTOR)
+async def replicas(space, selector=SELECTOR):
+    """Pods of the operator, or of another part of the release, that are Ready and stay, by name."""
+    found = await space.client.list(PODS, namespace=_NAMESPACE, label_selector=selector)
     return {
         pod["metadata"]["name"]: pod
         for pod in found

@@ -14,6 +14,8 @@ from stoker.kube.resources import PODS, SERVICES
 MODELS = "models"
 """Namespace of the model registry."""
 STAND_IN = "localhost/stand-in-engine:dev"
+FIRST_BYTE_S = 6.0
+"""After so long without an answer the gateways take an engine to hang: no engine here is that slow."""
 
 
 def model(path="tiny", **fields):
