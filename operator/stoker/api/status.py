@@ -121,6 +121,8 @@ class CapacityStatus(ApiModel):
     """The largest context length of which one request fits, in tokens; 0 if none does."""
     kv_cache_tokens: Annotated[int, Field(ge=0)] | None = None
     """Tokens that the KV cache of one instance holds."""
+    max_num_seqs: Annotated[int, Field(ge=1)] | None = None
+    """Requests that one instance runs at once at most, however short they are (vLLM's `--max-num-seqs`)."""
     source: Literal["estimated", "measured"] | None = None
     """`estimated` before the first start, `measured` after it: by the instance that holds the least."""
     measured_to_estimated: Annotated[float, Field(ge=0)] | None = None

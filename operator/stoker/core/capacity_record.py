@@ -67,6 +67,7 @@ def estimated_record(estimate: CapacityEstimate, *, revision: str, ratio: float 
             "contextLength": estimate.context_length,
             "maxContextLength": estimate.max_context_length,
             "kvCacheTokens": max(estimate.kv_cache_tokens, 0),
+            "maxNumSeqs": estimate.settings.max_num_seqs * estimate.settings.data_parallel,
             "measuredToEstimated": ratio,
             "arithmetic": explain(estimate),
         }
@@ -85,8 +86,8 @@ def measured_record(
     """`status.capacity` once instances have measured.
 
     `estimate` is the one that was corrected with their `ratio`; `most` are the requests that the engine
-    runs at once at most. While some have not said anything, what was said `before` holds, unless
-    another one holds less.
+    runs at once at most, None if that is not known. While some have not said anything, what was said
+    `before` holds, unless another one holds less.
 
     Example: 470,016 tokens, 14.34 requests of 32,768 -> 14 requests.
     """
@@ -111,6 +112,7 @@ def measured_record(
             "contextLength": length,
             "maxContextLength": estimate.max_context_length if estimate else None,
             "kvCacheTokens": tokens,
+            "maxNumSeqs": most,
             "measuredToEstimated": ratio,
             "arithmetic": f"measured by the engine: {', '.join(words)}",
         }

@@ -31,7 +31,7 @@ from stoker.core.capacity_record import (
 from stoker.core.children import own_deployments
 from stoker.core.conditions import FALSE, TRUE, UNKNOWN, find
 from stoker.core.config import Config
-from stoker.core.fit_inputs import FitInputs, fit_inputs
+from stoker.core.fit_inputs import FitInputs, fit_inputs, most_at_once
 from stoker.core.fit_remedy import remedy
 from stoker.core.model import Correction, JsonObject, ModelFacts, Observed, Refusal
 from stoker.core.model_files import model_facts
@@ -71,7 +71,11 @@ def model_fit(observed: Observed, asked: ValidSpec | Refusal, *, config: Config)
     inputs = fit_inputs(asked.spec, facts, service_name=name) if isinstance(facts, ModelFacts) else facts
     if found := measured(observed, revision=asked.revision):
         return _measured_fit(
-            found, inputs if isinstance(inputs, FitInputs) else None, revision=asked.revision, before=before
+            found,
+            inputs if isinstance(inputs, FitInputs) else None,
+            revision=asked.revision,
+            most=most_at_once(asked.spec, service_name=name),
+            before=before,
         )
     if is_measured(before, revision=asked.revision):
         return Fit(status=TRUE, reason=Reason.FITS, message=_sentence(before), capacity=before)
@@ -82,14 +86,16 @@ def model_fit(observed: Observed, asked: ValidSpec | Refusal, *, config: Config)
     return _estimated_fit(inputs, asked, observed)
 
 
-def _measured_fit(found: Measured, inputs: FitInputs | None, *, revision: str, before: JsonObject) -> Fit:
+def _measured_fit(
+    found: Measured, inputs: FitInputs | None, *, revision: str, most: int | None, before: JsonObject
+) -> Fit:
     ratio = ratio_of(found.smallest, inputs.estimate()) if inputs else None
     record = measured_record(
         found,
         revision=revision,
         estimate=inputs.estimate(correction=ratio or 1.0) if inputs else None,
         ratio=ratio,
-        most=inputs.settings.max_num_seqs if inputs else None,
+        most=most,
         before=before,
     )
     is_news = found.whole and record != before

@@ -20,7 +20,7 @@ from stoker.core.capacity.container import (
     settings_on,
     with_memory_of,
 )
-from stoker.core.capacity.engine_settings import EngineSettings
+from stoker.core.capacity.engine_settings import EngineSettings, engine_settings
 from stoker.core.capacity.estimate import CapacityEstimate, estimate
 from stoker.core.capacity.form import in_form, weights_in_form
 from stoker.core.capacity.model_config import read_model_config
@@ -73,6 +73,21 @@ def engine_container(spec: InferenceServiceSpec, *, service_name: str) -> Engine
         environment=environment if spec.engine.image else {**OUR_IMAGE, **environment},
         memory_bytes=None if limit is None else int(limit),
     )
+
+
+def most_at_once(spec: InferenceServiceSpec, *, service_name: str) -> int | None:
+    """Requests that one instance runs at once at most, by the engine's arguments; None if they do not tell.
+
+    It needs no config of the model, so it is known where nothing else can be estimated.
+    """
+    row = accelerator(spec.accelerator.type)
+    if isinstance(row, Refusal):
+        return None
+    container = engine_container(spec, service_name=service_name)
+    settings = engine_settings(container.args, accelerator=row, environment=container.environment)
+    if isinstance(settings, Refusal):
+        return None
+    return settings.max_num_seqs * settings.data_parallel
 
 
 def fit_inputs(spec: InferenceServiceSpec, facts: ModelFacts, *, service_name: str) -> FitInputs | Refusal:

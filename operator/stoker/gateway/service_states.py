@@ -28,6 +28,9 @@ DEFAULT_MAX_WAIT_S: Final = 30.0
 """As `api.spec.QueueSpec` says; importing that would cost a fifth of the time until a gateway serves."""
 _PORT_NAME: Final = "http"
 """Name that the operator gives to the port of a Service."""
+_USUAL_TOKENS: Final = 2048
+"""Prompt and answer of a usual request. The means of the traces that Azure published are 1,366 for
+conversations and 2,076 for code; where requests are longer, those that do not fit wait in the engine."""
 _STAGES: Final = ("Scheduling", "PullingImage", "Weights", "Starting", "Loading", "WarmingUp")
 """Stages of a start, in their order (`api.status.InstanceState`)."""
 _NOT_COMING: Final = ("Failed", "Draining")
@@ -71,12 +74,28 @@ def service_state(
         context_length=capacity.get("contextLength"),
         first_byte_timeout_s=first_byte_timeout_s,
         weights={target["revision"]: target["weight"] for target in status.get("traffic", ())},
-        capacity=capacity.get("requestsPerInstance") or None,
+        capacity=_at_once(capacity),
         instances=instances,
         starting=starting,
         next_instance_at_s=_next_instance_at_s(status, now=now, now_s=now_s) if starting else None,
         zero=spec.get("replicas") is None and desired == 0,
     )
+
+
+def _at_once(capacity: JsonObject) -> int | None:
+    """Requests that one instance works on at once; None if it is not known.
+
+    As many of usual length as its KV cache holds, and no more than the engine runs.
+    `requestsPerInstance` is for requests of the full context length, which few are: by that alone an
+    instance for 131,072 tokens would get one request at a time.
+
+    Example: 215,744 tokens, 1 request of 131,072, at most 1,024 at once -> 105.
+    """
+    most: int | None = capacity.get("maxNumSeqs")
+    fit: int = max(capacity.get("requestsPerInstance", 0), capacity.get("kvCacheTokens", 0) // _USUAL_TOKENS)
+    if not fit:
+        return most
+    return fit if most is None else min(fit, most)
 
 
 def ready_pods(slices: Iterable[JsonObject]) -> int:

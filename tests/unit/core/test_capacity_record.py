@@ -71,6 +71,7 @@ def test_what_the_engine_says_becomes_requests(found, expected):
     assert got["source"] == "measured"
     assert got["measuredToEstimated"] == 0.99
     assert got["maxContextLength"] == ESTIMATE.max_context_length
+    assert got["maxNumSeqs"] == 256
 
 
 def test_the_arithmetic_says_where_the_number_comes_from():

@@ -5,7 +5,7 @@ from tests.unit.core.simulator import a_spec
 from stoker.api.reasons import Reason
 from stoker.api.spec import InferenceServiceSpec
 from stoker.core.capacity.memory import GIB
-from stoker.core.fit_inputs import FitInputs, fit_inputs
+from stoker.core.fit_inputs import FitInputs, fit_inputs, most_at_once
 from stoker.core.model import ModelFacts
 
 QWEN = ModelFacts(version="a09a354", config=config("Qwen--Qwen2.5-7B-Instruct"), weights=None)
@@ -34,6 +34,21 @@ def args(*words):
 
 def env(**values):
     return {"engine": {"env": [{"name": name, "value": value} for name, value in values.items()]}}
+
+
+@pytest.mark.parametrize(
+    ("fields", "most"),
+    [
+        pytest.param({}, 256, id="the engine's default for this accelerator"),
+        pytest.param(args("--max-num-seqs", "2"), 2, id="as its arguments say"),
+        pytest.param(args("-dp", "2", "--max-num-seqs", "8"), 16, id="engines side by side"),
+        pytest.param({"accelerator": {"type": "acme-one"}}, None, id="an accelerator that is not known"),
+        pytest.param(args("--max-num-seqs", "many"), None, id="arguments that can't be read"),
+    ],
+)
+def test_how_many_run_at_once_is_known_without_a_config(fields, most):
+    accelerated = {"accelerator": {"type": "nvidia-l40s"}} | fields
+    assert most_at_once(spec(**accelerated), service_name="chat") == most
 
 
 def test_the_settings_are_those_of_the_containers_arguments():

@@ -273,6 +273,7 @@ class TestAModelThatCannotBeSized:
         assert cluster.condition("ModelFits") == ("True", "Fits")
         assert cluster.status["capacity"]["source"] == "measured"
         assert cluster.status["capacity"]["requestsPerInstance"] == 1
+        assert cluster.status["capacity"]["maxNumSeqs"] > 1
 
     def test_is_told_as_far_as_its_engine_tells_it(self):
         cluster = settled(a_cluster(NOT_READ))

@@ -78,6 +78,34 @@ def test_traffic_and_capacity_are_as_the_status_says():
 
 
 @pytest.mark.parametrize(
+    ("capacity", "at_once"),
+    [
+        pytest.param({}, None, id="not known"),
+        pytest.param({"requestsPerInstance": 0}, None, id="nothing fits by the estimate"),
+        pytest.param({"requestsPerInstance": 12}, 12, id="requests of the full length alone"),
+        pytest.param(
+            {"requestsPerInstance": 1, "kvCacheTokens": 215_744, "maxNumSeqs": 1024},
+            105,
+            id="usual requests are shorter than the context length",
+        ),
+        pytest.param(
+            {"requestsPerInstance": 700, "kvCacheTokens": 470_016},
+            700,
+            id="and where they can't be so long, as many as fit",
+        ),
+        pytest.param(
+            {"requestsPerInstance": 2, "kvCacheTokens": 470_016, "maxNumSeqs": 2},
+            2,
+            id="never more than the engine runs",
+        ),
+        pytest.param({"maxNumSeqs": 16}, 16, id="a model that keeps nothing"),
+    ],
+)
+def test_an_instance_takes_as_many_usual_requests_as_it_holds(capacity, at_once):
+    assert state_of(service(status={"capacity": capacity})).capacity == at_once
+
+
+@pytest.mark.parametrize(
     ("capacity", "endpoints", "max_tokens"),
     [
         pytest.param({"kvCacheTokens": 470_016}, 3, 1_410_048, id="as many as all hold at once"),
