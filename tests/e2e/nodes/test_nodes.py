@@ -6,14 +6,23 @@ from e2e.file_server import manifests
 from tests.e2e.nodes.conftest import NAMESPACE, python_pod
 
 FETCH = """
-import ssl, sys, urllib.error, urllib.request
+import ssl, time, urllib.error, urllib.request
 context = ssl.create_default_context(cadata={authority!r})
-try:
-    with urllib.request.urlopen({url!r}, context=context, timeout=10) as answer:
-        print(answer.status, len(answer.read()))
-except urllib.error.HTTPError as error:
-    print(error.code)
+give_up_at = time.monotonic() + 20
+while True:
+    try:
+        with urllib.request.urlopen({url!r}, context=context, timeout=10) as answer:
+            print(answer.status, len(answer.read()))
+        break
+    except urllib.error.HTTPError as error:
+        print(error.code)
+        break
+    except urllib.error.URLError as error:
+        if not isinstance(error.reason, ConnectionRefusedError) or time.monotonic() > give_up_at:
+            raise
+        time.sleep(0.1)
 """
+"""A node refuses connections to a Service until its kube-proxy has heard of the first Ready pod."""
 
 
 @pytest.fixture(scope="module")
